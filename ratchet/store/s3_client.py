@@ -27,6 +27,7 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
+from botocore.loaders import Loader
 
 from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError
 from ratchet.store.bucket_service import service_of
@@ -78,6 +79,18 @@ _RENEWABLE = {
 _Result = TypeVar("_Result")
 
 
+class _Models(Loader):
+    """What botocore knows of services, read once for all connections: to read it takes longer than all else of one."""
+
+    @property
+    def search_paths(self) -> list[str]:
+        """Where it is. A copy, since each session of boto3 adds a folder that a client does not need."""
+        return [*super().search_paths]
+
+
+_models = _Models()
+
+
 class Connection:
     """A client of one bucket's service, with the standard AWS settings: environment, shared files, instance roles.
 
@@ -97,6 +110,8 @@ class Connection:
         )
         try:
             core = botocore.session.Session(profile=service.profile)
+            if core.get_config_variable("data_path") is None:
+                core.register_component("data_loader", _models)
             with loading_errors(f"bucket {bucket}"):
                 follow_keys(core)
                 core.get_credentials()  # a process or a container's role is asked here, and the client takes its answer

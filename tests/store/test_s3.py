@@ -6,6 +6,7 @@ from pathlib import Path
 
 import boto3
 import pytest
+from botocore.loaders import JSONFileLoader
 from deltalake import DeltaTable, write_deltalake
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
@@ -238,3 +239,18 @@ def test_uploads_that_nobody_finished_are_swept_when_they_are_old(s3: S3Server, 
     assert store.sweep(older_than_s=1e9) == 0
     assert store.sweep(older_than_s=0) == 1
     assert store.sweep(older_than_s=0) == 0
+
+
+def test_what_is_known_of_the_service_is_read_once(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    Connection(s3.bucket)
+    read, load = list[str](), JSONFileLoader.load_file
+
+    def seen(self: JSONFileLoader, path: str) -> object:
+        read.append(path)
+        return load(self, path)
+
+    monkeypatch.setattr(JSONFileLoader, "load_file", seen)
+    places = len(s3_client._models.search_paths)
+    Connection(s3.bucket)
+    assert [path for path in read if "/s3/" in path] == []
+    assert len(s3_client._models.search_paths) == places
