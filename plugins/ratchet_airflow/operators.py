@@ -90,7 +90,6 @@ class StageOperator(ResumableJobMixin, BaseOperator):
 
     def _bring_to_end(self, context: Mapping[str, Any], begun: Mapping[str, Any] | None) -> str:
         from ratchet.runners.choice import planned_runner
-        from ratchet.runners.following import LeftRunning
         from ratchet.runs.attempt import Attempt
         from ratchet.runs.left_job import left_work
         from ratchet.runs.leftovers import read_leftovers
@@ -130,13 +129,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
                 )  # fmt: skip
                 if self._killed:
                     self._attempt.interrupt()
-                try:
-                    if self._goes_on:
-                        self.poll_until_complete(settled.attempt, context)
-                    else:
-                        self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
-                except LeftRunning:
-                    self._defer(settled)
+                self._compute(settled, context, fresh=fresh)
                 settled = self._outcome
             left = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
             record.last_lines, record.log = left
@@ -156,6 +149,24 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         if self.stage == "report":
             self._follow_ledger(store, plan)
         return f"{plan.store}/{outcome.manifest}"
+
+    def _compute(self, work: "Work", context: Mapping[str, Any], *, fresh: bool) -> None:
+        """Compute, or follow, by way of the mixin. Raises TaskDeferred where the container is left."""
+        from ratchet.runners.following import LeftRunning
+        from ratchet.runs.taking import Elsewhere
+
+        try:
+            if self._goes_on:
+                self.poll_until_complete(work.attempt, context)
+            else:
+                self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
+        except LeftRunning:
+            self._defer(work)
+        except Elsewhere:
+            states = context.get("task_state_store")
+            if fresh and states is not None:  # the next look is as fresh: it ends the container, and does not follow it
+                states.delete(self.external_id_key)
+            raise
 
     def _follow_ledger(self, store: "Store", plan: RunPlan) -> None:
         """Let the registry follow the ledger at the end of each run, whatever was found in the cache."""

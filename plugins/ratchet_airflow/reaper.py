@@ -20,11 +20,12 @@ _PAGE = """\
 Ends containers of stages that no task follows any more: for example after a worker was killed while it stopped its
 stage. It touches only containers with the labels of this installation, and none whose task runs or will be retried.
 There is one task for each engine: one on the default queue, and one on each queue whose workers use another engine.
+Other hosts do not begin what a container of this engine may still compute; so it also says which containers are gone.
 """
 
 
 class ReapOperator(BaseOperator):
-    """Ends orphans. Its value is their number."""
+    """Ends orphans, and frees the leases of containers that are gone. Its value is the number of orphans."""
 
     ui_color = "#fbe9e7"
 
@@ -35,7 +36,7 @@ class ReapOperator(BaseOperator):
         from ratchet.runners.engine import engine_available
         from ratchet.runners.following import PATIENCE_S
         from ratchet.runs.history import plan_of
-        from ratchet.runs.reaping import orphans, reap
+        from ratchet.runs.reaping import free_leases, orphans, reap
         from ratchet.store.opening import open_store
 
         if engine_expected(environment().runner):
@@ -65,6 +66,8 @@ class ReapOperator(BaseOperator):
                 "ending %s of %s, run %s: no task follows it", orphan.stage, orphan.pipeline, orphan.run_id
             )
             reap(runner, orphan)
+        for freed in free_leases(store, runner):
+            self.log.info("%s: its container is gone, and another host need not wait for it any more", freed)
         return len(found)
 
 

@@ -34,6 +34,7 @@ _VERBS = {
     "verify": "compare the bytes of everything that a pipeline has published with their digests",
     "gc": "say what of a store nothing needs any more, and delete it with --apply",
     "reap": "end containers that no run follows any more",
+    "host-gone": "say that a host is gone for good, so that nothing waits for its containers",
     "new-model": "write a model.py to begin with, beside a pipeline.yaml",
     "sample": "write example data",
     "schema": "print the JSON Schema of pipeline.yaml, for editors",

@@ -7,7 +7,7 @@ from ratchet.pages.words import count
 from ratchet.runners.choice import await_engine, engine_expected
 from ratchet.runners.docker import DockerRunner
 from ratchet.runs.history import is_local
-from ratchet.runs.reaping import orphans, reap
+from ratchet.runs.reaping import free_leases, orphans, reap
 from ratchet.store.opening import open_store
 
 
@@ -29,5 +29,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{orphan.handle[:12]}  {orphan.stage} of {orphan.pipeline}, run {orphan.run_id}")
         if not options.dry_run:
             reap(runner, orphan)
+    for freed in [] if options.dry_run else free_leases(store, runner):
+        print(f"{freed}: its container is gone, and another host need not wait for it any more")
     print(f"{count(len(found), 'container')} that no run follows{'' if options.dry_run else ', ended'}")
     return 0

@@ -215,9 +215,9 @@ def checkpoints(pipeline: str, stage: str, *training: str) -> str:
     return join("checkpoints", pipeline, stage, *training)
 
 
-def leases(pipeline: str, *stage: str) -> str:
-    """The prefix of the leases of a pipeline, or of a stage of it."""
-    return join("leases", pipeline, *stage)
+def leases(*stage: str) -> str:
+    """The prefix of all leases; of those of a pipeline; or of a stage of it."""
+    return join("leases", *stage)
 
 
 def lease(pipeline: str, stage: str, fingerprint: str) -> str:

@@ -79,6 +79,8 @@ def main(arguments: list[str]) -> None:
         if not mark_ending(open_store(store), lease, holder):
             return
     end_container(handle, float(grace))
+    with suppress(Unavailable):  # so that another host need not wait for this one
+        mark_ending(open_store(store), lease, holder, ended=True)
 
 
 def _ignore_signals(grace_s: float) -> None:

@@ -26,7 +26,7 @@ from ratchet.runners.job import Job
 from ratchet.runners.log.entries import read_lines
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.position import Position, discard
-from ratchet.runners.runner import Status
+from ratchet.runners.runner import Engine, Status
 
 _NOT_FOUND, _CONFLICT = 404, 409
 _QUIET_S = 30.0
@@ -274,9 +274,22 @@ class DockerRunner:
         return connect()
 
     @cached_property
+    def engine(self) -> Engine:
+        """The engine. Its id has its host's name in it: engines of hosts that were cloned have one id."""
+        with self._answers():
+            found = self._info
+        host = found.get("Name", "?")
+        return Engine(f"{host}/{found.get('ID', '?')}", host)
+
+    @property
     def _cpus(self) -> int:
-        cores: int = self._api.info()["NCPU"]
+        cores: int = self._info["NCPU"]
         return cores
+
+    @cached_property
+    def _info(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._api.info()
+        return found
 
 
 def _gone(handle: str) -> JobGone:

@@ -48,6 +48,7 @@ class ProcessRunner:
     """
 
     durable = False
+    engine = None
 
     def __init__(self) -> None:
         self._processes: dict[str, _Process] = {}

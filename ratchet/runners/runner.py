@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
@@ -27,6 +27,13 @@ class Status:
     cause: str = ""
 
 
+class Engine(NamedTuple):
+    """A Docker engine: an id that it keeps, and what it calls its host."""
+
+    id: str
+    host: str
+
+
 class Runner(Protocol):
     """Runs jobs. A handle names a job to the runner that returned it, and to no other.
 
@@ -37,6 +44,11 @@ class Runner(Protocol):
     @property
     def durable(self) -> bool:
         """Whether a job outlives the process that submitted it, so that another process may find and follow it."""
+        ...
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine in which the jobs live; None where they end with this process. Asked once."""
         ...
 
     def submit(self, job: Job) -> str:

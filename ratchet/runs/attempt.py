@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
-from ratchet.contracts.quantities import show_duration
+from ratchet.contracts.labels import Label
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import PublishedResult
-from ratchet.contracts.stages import section
 from ratchet.runners import following
 from ratchet.runners.engine import EngineSilent
 from ratchet.runners.following import Leave, LeftRunning, retry_unavailable
@@ -26,13 +25,14 @@ from ratchet.runs.failures import failure_of
 from ratchet.runs.live_metrics import live_metrics
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.remedies import with_log, with_remedy
-from ratchet.runs.stage_job import StageJob, find_begun, find_running
+from ratchet.runs.stage_job import StageJob, find_begun, find_running, may_live
+from ratchet.runs.taking import place_of, take_lease
 from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import OnEvent, Work
 from ratchet.store.lease import Hold, Lease, Waiter, new_lease
+from ratchet.store.place import Place
 
 _Answer = TypeVar("_Answer")
-_POLL_S = 0.3
 _MOST_PREEMPTIONS = 20
 _LONGEST = 1000
 """Characters of a line that is kept with the outcome."""
@@ -127,18 +127,22 @@ class Attempt:
         An engine that does not answer is waited for before the lease is taken, so that another host may have it.
         """
         self._patiently(lambda: self._runner.find(self.work.labels(self.work.attempt)))
+        engine = self._patiently(lambda: self._runner.engine)
         began = time.monotonic()
         plan = self.work.plan
         lease = new_lease(plan.run_id, self.work.attempt, installation=plan.installation)
-        waiter = Waiter(self.work.store, self.work.lease, lease, succeeds=succeeds)
-        hold = self._wait(waiter, began)
+        reached = engine.id if engine is not None else None
+        waiter = Waiter(self.work.store, self.work.lease, lease, succeeds=succeeds, engine=reached)
+        hold = take_lease(self.work, waiter, say=self._say, is_stopping=lambda: self._stopping)
         if isinstance(hold, PublishedResult):
             return hold
         try:
             found, before = self.work.result(), waiter.predecessor
             if found is None:
-                return self._patiently(lambda: self._find(hold, before, earlier) or self._start(hold, before, began))
-            if found.result.attempt == earlier == self.work.attempt:  # it was left: its log is to be read
+                ours = self._patiently(lambda: self._find(hold, before, earlier) or self._start(hold, before, began))
+                if ours is not None:
+                    return ours
+            elif found.result.attempt == earlier == self.work.attempt:  # it was left: its log is to be read
                 job = self._patiently(lambda: self._find(hold, before, earlier))
                 if job is not None:
                     return job
@@ -146,26 +150,7 @@ class Attempt:
             self._release(hold)
             raise
         self._release(hold)
-        return found
-
-    def _wait(self, waiter: Waiter, began: float) -> Hold | PublishedResult:
-        """The lease, or the result that its holder has published."""
-        stage, limit_s, reported = self.work.request.stage, self.work.timeout_s, False
-        while (hold := waiter.take()) is None:
-            if not reported and (holder := waiter.holder) is not None:
-                reported = True
-                self._say(f"run {holder.run_id} computes the same since {holder.started:%H:%M:%S}; waiting for it")
-            time.sleep(_POLL_S)
-            if self._stopping:
-                raise Preempted(f"{stage} received a notice to stop while it waited for another run")
-            if time.monotonic() - began > limit_s:
-                raise Unavailable(
-                    f"{stage} waited {show_duration(limit_s)} for another run that computes the same",
-                    remedy=f"check what holds that run up, or raise stages.{section(stage)}.timeout",
-                )
-            if (found := self.work.result()) is not None:
-                return found
-        return hold
+        return found if found is not None else self._begin(None, succeeds=False)
 
     def _find(self, hold: Hold, predecessor: Lease | None, earlier: str | None) -> StageJob | None:
         """The container of an earlier attempt, if it is to be followed and has begun."""
@@ -183,22 +168,26 @@ class Attempt:
         since, again = time.monotonic() - followed_s, earlier == self.work.attempt
         self.followed = earlier
         job = self._own(self._under_way(hold, handle, found=True, since=since, again=again))
-        hold.point_at(earlier, of_it.started if of_it is not None else datetime.now(UTC), seconds=followed_s)
+        begun = of_it.started if of_it is not None else datetime.now(UTC)
+        hold.point_at(earlier, begun, place=self._place(self._runner.labels(handle)[Label.RUN]), seconds=followed_s)
         if again:
             self.left_s = followed_s
         else:
             self._say(f"the container of attempt {earlier} is still there; going on with it")
         return job
 
-    def _start(self, hold: Hold, predecessor: Lease | None, began: float) -> StageJob:
-        """Start a container, after the end of every other container for this work."""
+    def _start(self, hold: Hold, predecessor: Lease | None, began: float) -> StageJob | None:
+        """Start a container, after the end of every other one for this work. None if the lease is lost by then."""
         for leftover in self._runner.find(self.work.labels()):
             self._say("the container of an earlier attempt is ended first")
             if predecessor is not None:  # what it saves at its end counts: until then the job is still its own
-                hold.point_at(predecessor.attempt, predecessor.started, seconds=predecessor.seconds, ending=True)
+                seconds, where = predecessor.seconds, predecessor.place
+                hold.point_at(predecessor.attempt, predecessor.started, place=where, seconds=seconds, ending=True)
             self._runner.stop(leftover, self.work.grace_s)
             self._runner.remove(leftover)
-        hold.point_at(self.work.attempt, datetime.now(UTC))
+        hold.point_at(self.work.attempt, datetime.now(UTC), place=self._place())
+        if hold.lost.is_set():
+            return None
         self.followed = self.work.attempt
         handle = self._runner.submit(self.work.job)
         return self._own(self._under_way(hold, handle, found=False, since=began))
@@ -282,16 +271,20 @@ class Attempt:
                 f"{error.cause}; it goes on at once ({self.preemptions} of at most {_MOST_PREEMPTIONS - 1} times)"
             )
             self.clear()
-            job.hold.point_at(self.work.attempt, datetime.now(UTC), seconds=time.monotonic() - job.since)
+            seconds = time.monotonic() - job.since
+            job.hold.point_at(self.work.attempt, datetime.now(UTC), place=self._place(), seconds=seconds)
             handle, self.followed = self._runner.submit(self.work.job), self.work.attempt
             job = self._own(replace(job, handle=handle, found=False, again=False, log=TryLog(self.work)))
         return error
 
     def _release(self, hold: Hold) -> None:
-        """Give the lease back."""
+        """Give the lease back. It stays, without a holder, where the job may go on: another host must not begin one."""
         if not hold.handed:
             self._job = None
-        self.lost = not hold.release()
+        self.lost = not hold.release(lives=may_live(self._runner, self.work) and self.work.result() is None)
+
+    def _place(self, run_id: str | None = None) -> Place | None:
+        return place_of(self.work, self._runner.engine, run_id)
 
     def _hear(self, line: Line) -> None:
         self._on_event(parse(line))

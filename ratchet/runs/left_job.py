@@ -81,13 +81,15 @@ class Follower:
             return Why("its lease is another attempt's", again=True)
         if (handle := find_begun(self._runner, work, work.attempt)) is None:
             return Why("the triggerer does not see its container", again=False)
-        waiter = Waiter(work.store, work.lease, new_lease(run.run_id, self._name, installation=run.installation))
+        lease, engine = new_lease(run.run_id, self._name, installation=run.installation), self._runner.engine
+        waiter = Waiter(work.store, work.lease, lease, engine=engine.id if engine is not None else None)
         hold = retry_unavailable(waiter.take, following.PATIENCE_S)
         if hold is None:
             return Why("another run has taken its lease over", again=True)
         try:
             before = waiter.predecessor or held
-            hold.point_at(before.attempt, before.started, seconds=before.seconds, ending=before.ending)
+            begun, where = before.started, before.place
+            hold.point_at(before.attempt, begun, place=where, seconds=before.seconds, ending=before.ending)
             left_s = work.timeout_s - before.seconds
             return self._to_end(hold, handle, time.monotonic() + left_s)
         finally:

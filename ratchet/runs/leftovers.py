@@ -46,7 +46,8 @@ def read_leftovers(
         if not handles:
             return _NOTHING
         work = _work(store, plan, outcome.stage, outcome.result)
-        hold = Waiter(store, work.lease, new_lease(plan.run_id, name)).take()
+        engine = runner.engine.id if runner.engine is not None else None
+        hold = Waiter(store, work.lease, new_lease(plan.run_id, name), engine=engine).take()
         if hold is None:
             return _NOTHING
         try:

@@ -1,4 +1,4 @@
-"""Orphans, and their end: containers that no process follows or will follow.
+"""Orphans, and their end: containers that no process follows or will follow; and leases of containers that are gone.
 
 A container is followed while the beat of its lease goes on. It will be followed while its run goes on: after a worker
 has died, the next try finds the container again. Any other container is an orphan. Only containers with our labels and
@@ -10,6 +10,7 @@ that is not Ratchet's.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ratchet.contracts import paths
@@ -19,7 +20,7 @@ from ratchet.runners.docker import DockerRunner
 from ratchet.runs.jobs import store_label
 from ratchet.store import lease
 from ratchet.store.base import Store
-from ratchet.store.lease import Silence, holder_of
+from ratchet.store.lease import Silence, holder_of, read
 
 _LOOK_S = 1.0
 """Seconds between two looks at the beat of a lease."""
@@ -65,6 +66,37 @@ def reap(runner: DockerRunner, orphan: Orphan) -> None:
     """End a container: send it a notice to stop, kill it after its grace, and remove it."""
     runner.stop(orphan.handle, orphan.grace_s)
     runner.remove(orphan.handle)
+
+
+def free_leases(store: Store, runner: DockerRunner) -> list[str]:
+    """Delete leases that name this engine where it has no such container and nobody follows one; their stages.
+
+    Another host waits for that: it cannot see that a container here has ended.
+    """
+    freed = []
+    for entry in list(store.list(paths.leases())):
+        found = read(store, entry.key)
+        if found is None or found.lease.place is None or found.lease.place.engine != runner.engine.id:
+            continue
+        _, pipeline, stage, name = entry.key.split("/")
+        if _runs(store, runner, pipeline, name.removesuffix(".json")):
+            continue
+        if found.lease.holder and _is_held(store, entry.key, found.lease.attempt):
+            continue
+        if store.delete(entry.key, expected=found.etag):  # as it was before the engine was asked
+            freed.append(f"{stage} of {pipeline}")
+    return freed
+
+
+def _runs(store: Store, runner: DockerRunner, pipeline: str, fingerprint: str) -> bool:
+    """Whether a container for some work runs here, or may still start."""
+    for handle in runner.find(
+        {Label.STORE: store_label(store.uri), Label.PIPELINE: pipeline, Label.FINGERPRINT: fingerprint}
+    ):
+        with suppress(JobGone):
+            if runner.status(handle).running:
+                return True
+    return False
 
 
 def _is_held(store: Store, key: str, attempt: str) -> bool:

@@ -104,6 +104,20 @@ def find_begun(runner: Runner, work: Work, attempt: str) -> str | None:
     return None
 
 
+def may_live(runner: Runner, work: Work) -> bool:
+    """Whether a job for this work may go on without its follower: it runs or may start, or nobody can say."""
+    if not runner.durable:
+        return False
+    try:
+        for handle in runner.find(work.labels()):
+            with suppress(JobGone):
+                if runner.status(handle).running:
+                    return True
+    except RatchetError:
+        return True
+    return False
+
+
 def find_running(runner: Runner, work: Work) -> str | None:
     """The name of an attempt whose job for this work runs, whoever started it."""
     for handle in runner.find(work.labels()):

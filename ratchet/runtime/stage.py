@@ -17,6 +17,7 @@ from ratchet.contracts.request import StageRequest
 from ratchet.contracts.stages import TRAININGS, Stage, stage_module
 from ratchet.runtime.code import code_parts
 from ratchet.runtime.context import Finished, StageContext
+from ratchet.runtime.fence import fenced
 from ratchet.runtime.logs import StageLog
 from ratchet.runtime.user_code import raised_by
 from ratchet.store.opening import open_store
@@ -37,7 +38,8 @@ def run_stage(request: StageRequest, log: StageLog) -> int:
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: _stop(request.stage, stopping))
-    with _ending(request.stage), StageContext.open(request, store=store, log=log, stopping=stopping) as context:
+    opened = StageContext.open(request, store=store, log=log, stopping=stopping)
+    with _ending(request.stage), fenced(store, request, log), opened as context:
         stage = cast("StageModule", import_module(stage_module(request.stage)))
         finished = stage.run(context)
         if stopping.is_set() and request.stage not in TRAININGS:

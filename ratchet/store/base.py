@@ -55,6 +55,10 @@ class Store(Protocol):
         """Write a file if its etag is still `expected` (None: if it does not exist), durably. False otherwise."""
         ...
 
+    def swap(self, key: str, data: bytes, *, expected: str) -> str | None:
+        """As `replace`, in as many requests; returns the etag of what was written, None if nothing was."""
+        ...
+
     def upload(self, path: Path, key: str) -> None:
         """Write a local file in one step, durably; it replaces an old file of the key. Raises FileNotFoundError."""
         ...

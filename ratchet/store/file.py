@@ -84,8 +84,10 @@ class FileStore(Store):
 
     @override
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        if expected is None:
-            return self.create(key, data)
+        return self.create(key, data) if expected is None else self.swap(key, data, expected=expected) is not None
+
+    @override
+    def swap(self, key: str, data: bytes, *, expected: str) -> str | None:
         path = self._path(key)
         with (
             store_errors(path, writing=True),
@@ -94,10 +96,11 @@ class FileStore(Store):
         ):
             found = _entry(key, path)
             if found is None or found.etag != expected:
-                return False
+                return None
+            written = _entry(key, new)
             new.replace(path)
             os.fsync(folder)
-            return True
+            return written.etag if written else None
 
     @override
     def upload(self, path: Path, key: str) -> None:

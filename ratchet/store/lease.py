@@ -6,8 +6,11 @@ since the holder could not beat either; STALE_S is longer than one hung request 
 Where the waiter can see that the holder's process has ended, it takes the lease at once. So does a later try of the
 same run, because the orchestrator started it after the earlier one ended.
 
+A job that outlives its holder has a place: the engine in which it lives. Only who reaches that engine takes such a
+lease, and goes on with the job or ends it; see `place`. A lease without a holder is free to be taken so.
+
 A change here violates the promise of the project when two callers can both believe for longer than a beat that they
-hold one lease.
+hold one lease, or when one is taken whose job may live where the caller does not see it.
 """
 
 import math
@@ -23,7 +26,8 @@ from pydantic import Field
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
+from ratchet.store.place import Place, is_lost
 from ratchet.store.process import Process
 from ratchet.store.sealed import seal, seal_again, unseal
 
@@ -33,6 +37,8 @@ STALL_S = 5.0
 """Seconds after which an answer of the store is so late that the holder may have none."""
 OF_ANOTHER_RELEASE = "of another release"
 """The attempt and the run of a lease that this release cannot read. Its holder lives while its etag changes."""
+DAMAGED = "?"
+"""The attempt, the run and the holder of a lease that nobody can read."""
 
 
 class Lease(Document):
@@ -41,7 +47,8 @@ class Lease(Document):
     run_id: str = Field(description="The run that computes.")
     installation: str = Field("", description="The installation of that run: another one may have a run of its id.")
     attempt: str = Field(description="The attempt whose job computes; its container has it as a label.")
-    holder: str = Field(description="The attempt that follows the job.")
+    holder: str = Field(description="The attempt that follows the job; empty: none does, and the job may live.")
+    place: Place | None = Field(None, description="Where the job lives; None for one that ends with its holder.")
     started: datetime
     process: Process | None = Field(None, description="The holder's process; None where the system does not name it.")
     beat: int = Field(0, description="Grows while the holder is alive.")
@@ -59,32 +66,34 @@ class Hold:
     lost: set when another attempt takes it over; then the job belongs to that attempt. handed: see `hand_over`.
     """
 
-    def __init__(self, store: Store, key: str, lease: Lease) -> None:
+    def __init__(self, store: Store, key: str, found: "Found") -> None:
         self.lost = threading.Event()
-        self._lease = lease
-        self._since = time.monotonic() - lease.seconds
+        self._found, self._changing = found, threading.Lock()
+        """The lease as this process has written it last, or has read it since; and who changes it."""
+        self._since = time.monotonic() - found.lease.seconds
         self._until, self.handed = math.inf, False
         self._store, self._key = store, key
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep_alive, name="lease", daemon=True)
         self._thread.start()
 
-    def point_at(self, attempt: str, started: datetime, *, seconds: float = 0.0, ending: bool = False) -> None:
-        """Set the attempt whose job computes: an earlier one, or the holder. Does nothing if the lease names it.
+    def point_at(
+        self, attempt: str, started: datetime, *, place: Place | None = None, seconds: float = 0.0, ending: bool = False
+    ) -> None:
+        """Set the attempt whose job computes: an earlier one, or the holder. Does nothing if the lease says so.
 
-        seconds: how long that job has been followed so far.
+        place: where the job lives, or will. seconds: how long that job has been followed so far.
         """
-        if self._lease.attempt != attempt:
-            changed = {"attempt": attempt, "started": started, "ending": ending}
+        changed = {"attempt": attempt, "place": place, "ending": ending}
+        if any(getattr(self._found.lease, name) != value for name, value in changed.items()):
             self._since = time.monotonic() - seconds
-            self._lease = self._lease.model_copy(update=changed)
-            self._beat(changed)
+            self._beat({**changed, "started": started})
 
     def is_ours(self) -> bool:
         """Whether no other attempt has taken the lease over in the store. True if the store does not answer."""
         with suppress(RatchetError):
-            found = _read(self._store, self._key)
-            if found is not None and found.lease.holder != self._lease.holder:
+            found = read(self._store, self._key)
+            if found is not None and found.lease.holder != self._found.lease.holder:
                 self.lost.set()
         return not self.lost.is_set()
 
@@ -103,18 +112,25 @@ class Hold:
         self.handed = self.is_ours()
         return self.handed
 
-    def release(self) -> bool:
-        """Release the lease, unless it was handed over. Returns whether it was still ours."""
+    def release(self, *, lives: bool = False) -> bool:
+        """Release the lease, unless it was handed over. Returns whether it was still ours.
+
+        lives: whether the job may go on without a holder; then the lease stays, and says where.
+        """
         if self.handed:
             return True
         self._over.set()
         self._thread.join()
         while True:
-            found = _read(self._store, self._key)
-            if found is None or found.lease.holder != self._lease.holder:
+            found = read(self._store, self._key)
+            if found is None or found.lease.holder != self._found.lease.holder:
                 self.lost.set()
                 return False
-            if self._store.delete(self._key, expected=found.etag):
+            if lives and found.lease.place is not None:
+                free = found.lease.model_copy(update={"holder": "", "process": None})
+                if self._store.replace(self._key, seal_again(found.data, found.lease, free), expected=found.etag):
+                    return True
+            elif self._store.delete(self._key, expected=found.etag):
                 return True
 
     def _keep_alive(self) -> None:
@@ -125,15 +141,22 @@ class Hold:
                 continue  # it is still ours; if the store does not answer for long, others see no beat
 
     def _beat(self, changed: Mapping[str, object] = MappingProxyType({})) -> None:
-        while True:  # until it is stored: the beat of our thread must not undo a change of the attempt
-            found = _read(self._store, self._key)
-            if found is None or found.lease.holder != self._lease.holder:
-                self.lost.set()
-                return
-            seconds = time.monotonic() - self._since
-            ours = found.lease.model_copy(update={**changed, "beat": found.lease.beat + 1, "seconds": seconds})
-            if self._store.replace(self._key, seal_again(found.data, found.lease, ours), expected=found.etag):
-                return
+        """One request, unless another process has changed the lease: then it is read, and written again."""
+        with self._changing:
+            while True:
+                before = self._found
+                again = {**changed, "beat": before.lease.beat + 1, "seconds": time.monotonic() - self._since}
+                after = before.lease.model_copy(update=again)
+                data = seal_again(before.data, before.lease, after)
+                etag = self._store.swap(self._key, data, expected=before.etag) if before.etag else None
+                if etag is not None:
+                    self._found = Found(after, etag, data)
+                    return
+                found = read(self._store, self._key)
+                if found is None or found.lease.holder != before.lease.holder:
+                    self.lost.set()
+                    return
+                self._found = found
 
 
 class Silence:
@@ -162,35 +185,51 @@ class Silence:
 class Waiter:
     """One caller that waits for a lease."""
 
-    def __init__(self, store: Store, key: str, lease: Lease, *, succeeds: bool = True) -> None:
-        """lease: the lease to take; no other caller uses the name of its holder.
+    def __init__(
+        self, store: Store, key: str, lease: Lease, *, succeeds: bool = True, engine: str | None = None
+    ) -> None:
+        """lease: the lease to take; no other caller uses the name of its holder. engine: the one that this one reaches.
 
         succeeds: whether a holder of the same run is an earlier try. False for an attempt that has lost the lease to a
         later one: the two would take it from each other without end.
         """
         self._store, self._key, self._new, self._succeeds = store, key, lease, succeeds
-        self._silence = Silence()
+        self._engine, self._silence = engine, Silence()
         self.predecessor: Lease | None = None
         """The old lease, after a takeover: its job may still run."""
+        self.elsewhere: Place | None = None
+        """Where the job may live because of which the last `take` did not take the lease, although nobody holds it."""
 
     def take(self) -> Hold | None:
         """Take the lease if it is free, stale, of a dead process, or of an earlier try. None: call again later."""
         while True:
-            asked = time.monotonic()
-            found = _read(self._store, self._key)
+            asked, self.elsewhere = time.monotonic(), None
+            found = read(self._store, self._key)
             if found is None:
-                taken = self._store.create(self._key, seal(self._new))
-                return Hold(self._store, self._key, self._new) if taken else None
+                data = seal(self._new)
+                if not self._store.create(self._key, data):
+                    return None
+                return Hold(self._store, self._key, Found(self._new, "", data))
             current = found.lease
             ours = (current.run_id, current.installation) == (self._new.run_id, self._new.installation)
             earlier = self._succeeds and ours
             dead = current.process is not None and current.process.is_dead()
-            if not (earlier or dead or self._silence.is_stale(current, asked)):
+            # The silence first: it also notes the lease.
+            if not (self._silence.is_stale(current, asked) or earlier or dead or not current.holder):
                 return None
             taken_over = self._new.model_copy(update={"beat": current.beat + 1})
-            if self._store.replace(self._key, seal(taken_over), expected=found.etag):
+            if (place := current.place) is not None and place.engine != self._engine:
+                if not is_lost(self._store, found.entry, place):
+                    self.elsewhere = place
+                    return None
+            elif place is not None:
+                # The job goes on, and looks at its lease: it is still the one that the lease names.
+                kept = {name: getattr(current, name) for name in ("attempt", "started", "place", "seconds", "ending")}
+                taken_over = taken_over.model_copy(update=kept)
+            data = seal(taken_over)
+            if (etag := self._store.swap(self._key, data, expected=found.etag)) is not None:
                 self.predecessor = current
-                return Hold(self._store, self._key, taken_over)
+                return Hold(self._store, self._key, Found(taken_over, etag, data))
             # It changed since it was read. A beat does not change our right to the lease: read again.
 
     @property
@@ -211,12 +250,12 @@ def new_lease(run_id: str, attempt: str, *, installation: str = "") -> Lease:
     )
 
 
-def mark_ending(store: Store, key: str, holder: str) -> bool:
-    """Record that a holder's job is ending. False if another attempt has taken the lease over: the job continues."""
-    while (found := _read(store, key)) is not None:
+def mark_ending(store: Store, key: str, holder: str, *, ended: bool = False) -> bool:
+    """Record that a holder's job is ending, or has ended. False if another one has taken over: the job continues."""
+    while (found := read(store, key)) is not None:
         if found.lease.holder != holder:
             return False
-        ending = found.lease.model_copy(update={"ending": True})
+        ending = found.lease.model_copy(update={"ending": True, **({"place": None} if ended else {})})
         if store.replace(key, seal_again(found.data, found.lease, ending), expected=found.etag):
             return True
     return True
@@ -224,17 +263,20 @@ def mark_ending(store: Store, key: str, holder: str) -> bool:
 
 def holder_of(store: Store, key: str) -> Lease | None:
     """The lease in the store, if there is one."""
-    found = _read(store, key)
+    found = read(store, key)
     return found.lease if found else None
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
+    """A lease in the store. etag: empty where it is not known. entry: of one that was read."""
+
     lease: Lease
     etag: str
     data: bytes
+    entry: Entry | None = None
 
 
-def _read(store: Store, key: str) -> _Found | None:
+def read(store: Store, key: str) -> Found | None:
     """The lease in the store. A damaged lease has no beat, so it becomes stale; see also OF_ANOTHER_RELEASE."""
     entry = store.head(key)
     if entry is None:
@@ -247,10 +289,10 @@ def _read(store: Store, key: str) -> _Found | None:
         remedy = "wait until it is stale and another attempt takes it over"
         found = unseal(data, Lease, where=f"{store.uri}/{key}", remedy=remedy)
     except CorruptArtifact:
-        found = _unknown("?", "?")
+        found = _unknown(DAMAGED, DAMAGED)
     except OtherRelease:
         found = _unknown(OF_ANOTHER_RELEASE, entry.etag)
-    return _Found(found, entry.etag, data)
+    return Found(found, entry.etag, data, entry)
 
 
 def _unknown(name: str, holder: str) -> Lease:

@@ -68,6 +68,14 @@ class MemoryStore(Store):
             return True
 
     @override
+    def swap(self, key: str, data: bytes, *, expected: str) -> str | None:
+        with self._space.lock:
+            if self._etag(key) != expected:
+                return None
+            self._write(key, data)
+            return self._etag(key)
+
+    @override
     def upload(self, path: Path, key: str) -> None:
         data = path.read_bytes()
         with self._space.lock:

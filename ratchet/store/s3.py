@@ -59,6 +59,13 @@ class S3Store(Store):
 
     @override
     def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
+        return self._put(key, data, expected) is not None
+
+    @override
+    def swap(self, key: str, data: bytes, *, expected: str) -> str | None:
+        return self._put(key, data, expected)
+
+    def _put(self, key: str, data: bytes, expected: str | None) -> str | None:
         writer = secrets.token_hex(16)
         put = partial(
             self._client.put_object, Bucket=self._bucket, Key=self._name(key), Body=data, Metadata={_WRITER: writer}
@@ -66,17 +73,17 @@ class S3Store(Store):
         with self._store_errors(key):
             for attempt in range(1, TRIES + 1):
                 try:
-                    put(IfNoneMatch="*") if expected is None else put(IfMatch=expected)
+                    answer = put(IfNoneMatch="*") if expected is None else put(IfMatch=expected)
                 except ClientError as error:
                     code = error_code(error)
                     if code in _CHANGED or (code in ABSENT and expected is not None):
                         # An earlier try of the client may have succeeded, with a lost answer.
-                        return self._writer(key) == writer
+                        return self._etag_by(writer, key)
                     if code not in _BUSY or attempt == TRIES:
                         raise
                     pause(attempt)
                 else:
-                    return True
+                    return str(answer["ETag"])
         raise AssertionError("unreachable")
 
     @override
@@ -167,13 +174,14 @@ class S3Store(Store):
         """Does nothing: objects have no owner on a disk."""
         check_prefix(prefix)
 
-    def _writer(self, key: str) -> str | None:
-        """The call that wrote the object of a key."""
+    def _etag_by(self, writer: str, key: str) -> str | None:
+        """The etag of the object of a key, if this call wrote it."""
         try:
             with self._store_errors(key):
-                return self._client.head_object(Bucket=self._bucket, Key=self._name(key))["Metadata"].get(_WRITER)
+                found = self._client.head_object(Bucket=self._bucket, Key=self._name(key))
         except FileNotFoundError:
             return None
+        return str(found["ETag"]) if found["Metadata"].get(_WRITER) == writer else None
 
     def _name(self, key: str) -> str:
         return self._prefix + check_key(key)

@@ -39,7 +39,7 @@ _SIGNALS = {
 }
 _TEXT = re.compile(r".*", re.DOTALL)
 _NEVER_STARTED = "0001-01-01T00:00:00Z"
-_INFO = ("ID", "NCPU", "MemTotal", "ServerVersion", "OSType", "Architecture", "SystemTime")
+_INFO = ("ID", "Name", "NCPU", "MemTotal", "ServerVersion", "OSType", "Architecture", "SystemTime")
 _NETWORK = ("Name", "Id", "Created", "Driver", "Scope")
 
 

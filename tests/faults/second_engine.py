@@ -1,6 +1,7 @@
 """A Docker engine of a test's own, that may be killed. It shares nothing with the machine's: not even the network.
 
-The network namespace is no nicety: an engine without a bridge removes any `docker0` when it starts.
+The network namespace is no nicety: an engine without a bridge removes any `docker0` when it starts. Its host has a name
+of its own, too: by that other engines know that it is none of them.
 """
 
 import contextlib
@@ -42,13 +43,14 @@ class SecondEngine:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        folder = self._folder
+        folder, host = self._folder, self._folder.name.replace("_", "x")
         self._forget_the_dead()
         self._mount()
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *("unshare", "--net", "dockerd", "--log-level=warn", "--iptables=false", "--ip6tables=false"),
+                    *("unshare", "--net", "--uts", "sh", "-c", f'hostname {host} && exec "$@"', "sh"),
+                    *("dockerd", "--log-level=warn", "--iptables=false", "--ip6tables=false"),
                     *("--ip-forward=false", "--ip-masq=false", f"--host={self.address}"),
                     *(f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"),
                 ],

@@ -1,8 +1,13 @@
-"""`ratchet run` is killed without notice in the middle of a training, and run again: one training, in one container."""
+"""`ratchet run` is killed without notice in the middle of a training, and run again: one training, in one container.
+
+In between it is run beside another engine, which does not know that container: nothing begins there.
+"""
 
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +17,13 @@ from ratchet.runners.docker import DockerRunner
 from ratchet.runs.history import runs_of
 from ratchet.runs.jobs import store_label
 from ratchet.runs.outcomes import outcomes
+from tests.faults.second_engine import NEEDS, SecondEngine
 from tests.faults.ticking import ticking
 from tests.faults.trainings import DAY, trained, trainings
+from tests.faults.two_engines import here, seen
 from tests.waiting import until
 
-pytestmark = [pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("attempts")]
+pytestmark = [*NEEDS, pytest.mark.heavy, pytest.mark.xdist_group("second-engine")]
 ROOT = Path(__file__).parents[2]
 STALE_S = 7
 """Instead of half a minute, after which a lease that does not beat counts as a dead run's; a beat takes 5."""
@@ -29,8 +36,20 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_the_same_command_again_goes_on_with_the_container_that_is_still_there(
-    tmp_path: Path, stage_image: str
+@pytest.fixture
+def engine(stage_image: str) -> Iterator[SecondEngine]:
+    """Another one, with the stage image. The folder's path is short, for sockets have room for 107 bytes."""
+    made = SecondEngine(Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp")))
+    try:
+        made.take_image(stage_image)
+        made.start()
+        yield made
+    finally:
+        made.clear()
+
+
+def test_the_same_command_again_goes_on_with_the_container_that_is_still_there_and_elsewhere_it_begins_none(
+    tmp_path: Path, stage_image: str, engine: SecondEngine
 ) -> None:
     with trainings(tmp_path, stage_image, model=ticking(0.1), rows_per_day=2000) as made:
         words = ["run", str(tmp_path / "pipeline"), "--store", made.store.uri, "--runner", "docker", "--date", f"{DAY}"]
@@ -47,19 +66,19 @@ def test_the_same_command_again_goes_on_with_the_container_that_is_still_there(
             assert first.poll() is None, first.communicate()
             container = found("tick 3")
             first.kill()
-        seen: set[str] = set()
-        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as again:
-
-            def finished() -> bool:
-                seen.update(found())
-                return again.poll() is not None
-
-            until(finished, seconds=200)
-            assert again.returncode == 0, again.communicate()
-        assert seen == container
+        with seen(made, here(), engine.address) as began:
+            there = {**environment, "DOCKER_HOST": engine.address}
+            away = subprocess.run(command, env=there, capture_output=True, text=True, check=False, timeout=200)
+            assert away.returncode == 69, away
+            assert "may still run on" in away.stderr
+            assert found() == container
+            again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
+            assert again.returncode == 0, again
+        assert began.containers == 0
         assert found() == set()
-        killed, ended = sorted(runs_of(made.store, "faulty", DAY))
+        killed, waited, ended = sorted(runs_of(made.store, "faulty", DAY))
         assert "train" not in outcomes(made.store, "faulty", killed)
+        assert outcomes(made.store, "faulty", waited)["train"].state == "failed"
         assert trained(outcomes(made.store, "faulty", ended)["train"]).resumed_from is None
 
 

@@ -2,19 +2,21 @@
 
 import threading
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
 
 from ratchet.contracts.errors import ConfigurationError, DataRejected, Preempted, Unavailable
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.runners.runner import Engine
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.planning import make_plan
+from ratchet.runs.taking import Elsewhere, place_of
 from ratchet.runs.work import Work, settle
 from ratchet.samples import clicks
 from ratchet.store.base import Store
@@ -90,6 +92,27 @@ def held_elsewhere(plan: RunPlan, store: Store) -> Hold:
     hold = Waiter(store, work.lease, new_lease("elsewhere", "other")).take()
     assert hold is not None
     return hold
+
+
+def test_a_container_on_another_host_is_waited_for_and_after_a_clear_it_is_still_to_be_ended(
+    plan: RunPlan, store: Store
+) -> None:
+    """A task keeps no name of an attempt that began nothing, unless an earlier one was kept: then it follows."""
+    work = settle(store, plan, "ingest", "other", on_event=print)
+    assert isinstance(work, Work)
+    hold = Waiter(store, work.lease, new_lease(plan.run_id, "other"), engine="e").take()
+    assert hold is not None
+    hold.point_at("other", datetime.now(UTC), place=place_of(work, Engine("e", "gpu-2")))
+    hold.release(lives=True)
+    cleared, again = States(), States()
+    again.set("ratchet_attempt", "other")
+    for states in (cleared, again):
+        with pytest.raises(AirflowRescheduleException):
+            task().execute(context(states))
+    assert "ratchet_attempt" not in cleared.kept
+    assert "ratchet_attempt" in again.kept
+    with pytest.raises(Elsewhere, match="may still run on gpu-2"):
+        task().execute(context(None))
 
 
 def test_a_task_computes_its_stage_and_its_value_is_the_manifest_s_address(plan: RunPlan, store: Store) -> None:

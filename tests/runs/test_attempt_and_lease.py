@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
 from ratchet.contracts.request import RunPlan
 from ratchet.runners.job import Job
 from ratchet.runners.process import ProcessRunner
+from ratchet.runners.runner import Engine
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
+from ratchet.runs.taking import Elsewhere, place_of
 from ratchet.runs.work import Work
 from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, holder_of, new_lease
@@ -111,6 +114,24 @@ def test_a_result_that_is_published_when_the_lease_is_taken_is_found_and_the_lea
     assert ours.compute().cached
     assert not ours.lost
     assert holder_of(store, work.lease) is None
+
+
+def test_an_attempt_begins_nothing_while_a_container_of_another_host_may_compute_it(
+    store: MemoryStore, messages: list[str]
+) -> None:
+    work = training(store, made(store))
+    hold = Waiter(store, work.lease, new_lease(work.plan.run_id, "other"), engine="e" * 30).take()
+    assert hold is not None
+    hold.point_at("other", datetime.now(UTC), place=place_of(work, Engine("e" * 30, "gpu-2")))
+    hold.release(lives=True)
+    with pytest.raises(Elsewhere) as raised:
+        attempt(work, messages).compute()
+    assert str(raised.value) == (
+        "train: the container of attempt other may still run on gpu-2, whose engine this host does not reach; to do: wait for its result, or for a try on gpu-2; if that host is gone for good: `ratchet host-gone "
+        "gpu-2 --because WHY`"
+    )
+    publish(work, "other")
+    assert attempt(work, messages).compute().cached
 
 
 def test_an_interrupted_attempt_does_not_wait_on(store: MemoryStore, elsewhere: Hold, messages: list[str]) -> None:

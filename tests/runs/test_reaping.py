@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -9,9 +10,10 @@ from ratchet.contracts import paths
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 from ratchet.runs.jobs import store_label
-from ratchet.runs.reaping import orphans, reap
-from ratchet.store.lease import Waiter, new_lease
+from ratchet.runs.reaping import free_leases, orphans, reap
+from ratchet.store.lease import Hold, Waiter, holder_of, new_lease
 from ratchet.store.memory import MemoryStore
+from ratchet.store.place import Place
 
 pytestmark = pytest.mark.docker
 SAVES = """if 1:
@@ -101,3 +103,28 @@ def test_a_reaped_container_gets_its_notice_and_is_removed(store: MemoryStore, s
     reap(runner, orphan)
     assert handle not in runner.find({"ratchet.store": store_label(store.uri)})
     assert orphans(store, runner, lambda *_: False) == []
+
+
+def test_the_lease_of_a_container_of_this_engine_is_freed_once_that_is_gone_and_nobody_holds_it(
+    store: MemoryStore, start: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet.store.lease.BEAT_S", 0.05)
+    monkeypatch.setattr("ratchet.store.lease.STALE_S", 1.0)
+    handle, runner = start(), DockerRunner()
+
+    def lease(engine: str) -> Hold:
+        hold = Waiter(store, LEASE, new_lease("r", "a"), engine=engine).take()
+        assert hold is not None
+        hold.point_at("a", datetime.now(UTC), place=Place(engine=engine, host="h", sign="runs/shop/r/train-alive"))
+        return hold
+
+    lease(runner.engine.id).release(lives=True)
+    assert free_leases(store, runner) == []  # its container runs
+    runner.stop(handle, 20)
+    hold = lease(runner.engine.id)
+    assert free_leases(store, runner) == []  # it is followed: for why it ended
+    hold.release(lives=True)
+    assert free_leases(store, runner) == ["train of shop"]
+    assert holder_of(store, LEASE) is None
+    lease("another").release(lives=True)
+    assert free_leases(store, runner) == []  # only that engine knows

@@ -83,6 +83,20 @@ def test_replace_needs_the_current_etag(store: Store) -> None:
     assert store.head("absent") is None
 
 
+def test_swap_is_replace_and_says_the_new_etag(store: Store) -> None:
+    assert store.swap("a", b"1", expected="x") is None
+    store.create("a", b"1")
+    first = store.head("a")
+    assert first is not None
+    second = store.swap("a", b"2", expected=first.etag)
+    assert second is not None
+    assert store.swap("a", b"3", expected=first.etag) is None
+    found = store.head("a")
+    assert found is not None
+    assert (found.etag, store.read("a")) == (second, b"2")
+    assert store.swap("a", b"4", expected=second) is not None
+
+
 def test_no_update_is_lost_when_many_replace(store: Store) -> None:
     store.create("counter", b"0")
 

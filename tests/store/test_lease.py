@@ -80,10 +80,11 @@ def meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callab
     """Run an action once, between the read and the write of the next change in the store."""
 
     def happens(what: Callable[[], object]) -> None:
-        replace, delete = store.replace, store.delete
+        swap, replace, delete = store.swap, store.replace, store.delete
 
         def first(change: Callable[..., object]) -> Callable[..., object]:
             def changed(*arguments: object, **named: object) -> object:
+                monkeypatch.setattr(store, "swap", swap)
                 monkeypatch.setattr(store, "replace", replace)
                 monkeypatch.setattr(store, "delete", delete)
                 what()
@@ -91,6 +92,7 @@ def meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callab
 
             return changed
 
+        monkeypatch.setattr(store, "swap", first(swap))
         monkeypatch.setattr(store, "replace", first(replace))
         monkeypatch.setattr(store, "delete", first(delete))
 
@@ -106,7 +108,7 @@ def test_a_concurrent_beat_does_not_stop_a_takeover(
     assert successor.is_ours()
 
     started = stored(store).started
-    meanwhile(successor._beat)
+    meanwhile(lambda: mark_ending(store, KEY, "b"))
     successor.point_at("a", started)
     assert stored(store).attempt == "a"
 
@@ -189,7 +191,7 @@ def test_a_later_try_of_the_same_run_takes_over_at_once_and_the_earlier_one_noti
 def test_a_holder_that_follows_an_earlier_job_names_it_in_every_beat(store: Store) -> None:
     first = held(take(store, "run-1", "a"))
     second = held(take(store, "run-1", "b"))
-    second.point_at("a", first._lease.started)
+    second.point_at("a", first._found.lease.started)
     before = holder_of(store, KEY)
     assert before is not None
 
@@ -272,17 +274,22 @@ def test_a_stall_of_the_store_for_everybody_takes_no_lease_from_its_living_holde
 ) -> None:
     store = open_store(f"mem://{uuid.uuid4().hex}")
     hold, waiting = held(take(store, "run-1", "a")), Waiter(store, KEY, new_lease("run-2", "b"))
-    answers, head = threading.Event(), store.head
+    answers, head, swap = threading.Event(), store.head, store.swap
     answers.set()
 
     def stalled(key: str) -> object:
-        late = not answers.is_set()
         answers.wait()
-        if late and threading.current_thread() is hold._thread:
-            threading.Event().wait(0.5)  # the holder's request hangs a little longer than the waiter's
         return head(key)
 
+    def stalled_beat(key: str, data: bytes, *, expected: str) -> object:
+        late = not answers.is_set()
+        answers.wait()
+        if late:
+            threading.Event().wait(0.5)  # the holder's request hangs a little longer than the waiter's
+        return swap(key, data, expected=expected)
+
     monkeypatch.setattr(store, "head", stalled)
+    monkeypatch.setattr(store, "swap", stalled_beat)
     monkeypatch.setattr(leases, "STALL_S", 0.2)
     assert waiting.take() is None
     answers.clear()
@@ -322,7 +329,7 @@ def test_a_holder_whose_keys_are_refused_for_a_moment_goes_on_beating(monkeypatc
         raise ConfigurationError("refused with AccessDenied")
 
     with monkeypatch.context() as keys:
-        keys.setattr(store, "replace", refuse)
+        keys.setattr(store, "swap", refuse)
         assert refused.wait(20)
     beat = stored(store).beat
     until(lambda: stored(store).beat > beat, seconds=20)

@@ -136,7 +136,7 @@ def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
         s3_endpoint="https://s3.example", s3_credentials="c", mlflow_url="https://m.example", listen="10.0.0.2",
         main_host="10.0.0.1", source_variables="SHOP_*", operators="ada,ben", gc="weekly", digest="07:30",
         heartbeat_url="https://ping.example/x", public_airflow_url="https://a.example/b",
-        public_mlflow_url="https://m.example", pipelines="https://git.example/p.git", pipelines_branch="live",
+        public_mlflow_url="https://m.example", reap_queues="gpu-10.0.0.2", pipelines="https://git.example/p.git", pipelines_branch="live",
         pipelines_subfolder="a/b", logs="s3://shop-logs",
     )  # fmt: skip
     text = "".join(file.read_text(encoding="utf-8") for file in (FILE, *LAID_OVER))
@@ -238,15 +238,22 @@ def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -
 
 
 def test_where_other_hosts_take_part_who_parses_dags_knows_that_the_reaper_has_their_queue() -> None:
-    def informed(**settings: Any) -> set[str]:
+    def informed(**settings: Any) -> dict[str, str]:
         services = config(stack(**settings))["services"]
         named = {name: said.get("environment", {}).get("RATCHET_REAP_QUEUES") for name, said in services.items()}
-        assert set(named.values()) <= {None, "gpu"}
-        return {name for name, queues in named.items() if queues}
+        return {name: queues for name, queues in named.items() if queues}
 
-    assert informed() == set()
-    assert informed(listen="10.0.0.1") == {"dag-processor", "worker", "worker-gpu"}
-    assert informed(main_host="10.0.0.1", listen="10.0.0.2") == {"worker-gpu"}
+    here = ("dag-processor", "worker", "worker-gpu")
+    two = "gpu-10.0.0.2,gpu-10.0.0.3"
+    assert informed() == {}
+    assert informed(listen="10.0.0.1") == dict.fromkeys(here, "gpu")
+    assert informed(listen="10.0.0.1", reap_queues=two) == dict.fromkeys(here, two)
+    assert informed(main_host="10.0.0.1", listen="10.0.0.2") == {"worker-gpu": "gpu,gpu-10.0.0.2"}
+
+
+def test_the_worker_of_another_host_has_a_queue_of_that_host_beside_the_shared_one() -> None:
+    made = config(stack(main_host="10.0.0.1", listen="10.0.0.2"))["services"]
+    assert "gpu,gpu-10.0.0.2" in made["worker-gpu"]["command"]
 
 
 def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_logs() -> None:
