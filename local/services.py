@@ -37,6 +37,7 @@ _PATIENCE = {
     "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "10",
 }
 
+_DEFER_S = "60"
 _IDLE = "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"
 _PARALLELISM = "AIRFLOW__CORE__PARALLELISM"
 
@@ -181,6 +182,8 @@ class Services:
             # The same for each server, whatever it sees of the machine.
             variable("pools_given"): self._pools_given(),
             variable("pool_cpu"): os.environ.get(variable("pool_cpu")) or str(os.cpu_count() or 1),
+            # A stage that runs longer needs no worker. The way to the triggerer and back costs some ten seconds.
+            variable("defer_seconds"): os.environ.get(variable("defer_seconds")) or _DEFER_S,
             variable("pool_gpu"): os.environ.get(variable("pool_gpu")) or str(len(host_devices().names) or 1),
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # background jobs that Ratchet does not use

@@ -11,7 +11,8 @@ _ROUNDS = 5
 def end_stages(stack: Stack, console: Console, verb: str) -> None:
     """Stop what starts stages, and end all of them. Raises Unavailable if some are there afterwards."""
     if stack.members():
-        stack.compose("stop", "scheduler", "worker", "worker-gpu")  # so that none of them resumes what ends now
+        # So that none of them resumes what ends now, or keeps its lease.
+        stack.compose("stop", "scheduler", "triggerer", "worker", "worker-gpu")
     for _ in range(_ROUNDS):  # a request to start one may have been on its way
         stages = stack.stages()
         if not stages:

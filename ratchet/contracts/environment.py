@@ -172,7 +172,7 @@ class Environment(BaseModel):
         ge=0,
         examples=["60"],
         description="Seconds after which a task of Airflow leaves its container to the triggerer, which needs the "
-        "engine and the environment of a worker. 0: never. Default: 0.",
+        "engine and the environment of a worker. 0: never. Default: 0; with `make serve` and `make up`: 60.",
     )
     reap_queues: Names = Field(
         (),

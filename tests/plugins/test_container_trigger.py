@@ -12,8 +12,11 @@ from airflow._shared.module_loading import import_string
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from ratchet.runners.process import ProcessRunner
-from ratchet_airflow.container_trigger import ContainerTrigger, is_triggerer_well
+from ratchet.runs.events import Event
+from ratchet.runs.left_job import Why
+from ratchet_airflow.container_trigger import ContainerTrigger, _log_event, is_triggerer_well
 from ratchet_airflow.operators import StageOperator
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -88,6 +91,39 @@ def test_a_trigger_that_another_triggerer_takes_over_ends_no_container(monkeypat
     states["r"]["train"] = "failed"
     with pytest.raises(ValueError, match="StageRequest"):  # it goes on to find its container
         asyncio.run(trigger.on_kill())
+
+
+def test_a_container_that_prints_without_end_holds_up_no_other_trigger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It prints until another trigger has fired, which runs in the same loop."""
+    monkeypatch.setattr("ratchet_airflow.container_trigger._LEAST_S", 0.0)
+    chatty, other = (ContainerTrigger(store="mem://t", request=name) for name in ("chatty", "other"))
+    fired, printed = threading.Event(), list[int]()
+
+    class Chatty:
+        def follow(self) -> Why:
+            while not fired.is_set() or len(printed) < 1000:
+                printed.append(len(printed))
+                _log_event(Event(name="progress", level="debug", message=f"line {len(printed)}"))
+            return Why("it has ended", again=True)
+
+    class Other:
+        def follow(self) -> Why:
+            until(lambda: len(printed) > 0, seconds=30)
+            return Why("it has ended", again=True)
+
+    monkeypatch.setattr(chatty, "_open", Chatty)
+    monkeypatch.setattr(other, "_open", Other)
+
+    async def events(trigger: ContainerTrigger) -> list[object]:
+        found = [event.payload async for event in trigger.run()]
+        if trigger is other:
+            fired.set()
+        return found
+
+    async def both() -> list[list[object]]:
+        return [*await asyncio.wait_for(asyncio.gather(events(chatty), events(other)), timeout=60)]
+
+    assert asyncio.run(both()) == [[{"why": "it has ended", "again": True}]] * 2
 
 
 def test_a_process_is_never_left(monkeypatch: pytest.MonkeyPatch) -> None:

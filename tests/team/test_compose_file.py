@@ -72,7 +72,7 @@ def test_only_the_filter_has_the_engines_socket() -> None:
     assert holders == {"engine"}
     assert SERVICES["engine"]["networks"] == ["engine"]
     assert {service for service in SERVICES if "engine" in SERVICES[service]["networks"]} == {
-        "engine", "worker", "worker-gpu",
+        "engine", "triggerer", "worker", "worker-gpu",
     }  # fmt: skip
     assert "ports" not in SERVICES["engine"]
 
@@ -106,10 +106,10 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     holders = {name: {service for service in SERVICES if name in secrets_of(service)} for name in DOCUMENT["secrets"]}
     assert holders["s3-admin"] == holders["postgres-password"] - {"postgres"} == {"init"}
     assert holders["airflow-admin-password"] == {"init"}
-    assert holders["s3-worker"] == holders["mlflow-credentials"] - {"init"} == {"worker", "worker-gpu"}
+    assert holders["s3-worker"] == holders["mlflow-credentials"] - {"init"} == {"worker", "worker-gpu", "triggerer"}
     assert holders["s3.json"] == holders["s3.key"] == {"s3"}
     assert holders["mlflow-auth.ini"] == {"mlflow"}
-    assert holders["source-variables"] == {"worker"}  # the queue of `gpu` has trainings alone
+    assert holders["source-variables"] == {"worker", "triggerer"}  # the queue of `gpu` has trainings alone
     assert secrets_of("worker") == secrets_of("worker-gpu") | {"source-variables"}
     assert secrets_of("engine") == set()
     assert holders["pipelines-credentials"] == {"pipelines"}
@@ -117,6 +117,18 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     for worker in ("worker", "worker-gpu"):  # code that breaks out of a task does not hold the databases
         assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"} & secrets_of(worker)
         assert "AIRFLOW__API_AUTH__JWT_SECRET" not in secrets_of(worker)  # nor makes it tokens of people
+
+
+def test_the_triggerer_has_what_a_worker_follows_containers_with_and_the_databases() -> None:
+    triggerer, worker = SERVICES["triggerer"], SERVICES["worker"]
+    for part in ("networks", "volumes", "tmpfs", "depends_on"):
+        assert triggerer[part] == worker[part]
+    assert environment_of("worker").items() - environment_of("triggerer").items() == {("RATCHET_DEFER_SECONDS", "60")}
+    for_tasks = {"AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "RATCHET_INSTALLATION"}
+    assert secrets_of("worker") - secrets_of("triggerer") == for_tasks  # it gets no task, and begins no run
+    assert secrets_of("triggerer") - secrets_of("worker") == secrets_of("scheduler") - secrets_of("worker") - {
+        "s3-orchestrator"
+    }
 
 
 def test_every_secret_file_that_is_made_is_one_that_a_service_or_a_person_uses(tmp_path: Path) -> None:
@@ -136,8 +148,8 @@ def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
         s3_endpoint="https://s3.example", s3_credentials="c", mlflow_url="https://m.example", listen="10.0.0.2",
         main_host="10.0.0.1", source_variables="SHOP_*", operators="ada,ben", gc="weekly", digest="07:30",
         heartbeat_url="https://ping.example/x", public_airflow_url="https://a.example/b",
-        public_mlflow_url="https://m.example", reap_queues="gpu-10.0.0.2", pipelines="https://git.example/p.git", pipelines_branch="live",
-        pipelines_subfolder="a/b", logs="s3://shop-logs",
+        public_mlflow_url="https://m.example", reap_queues="gpu-10.0.0.2", pipelines="https://git.example/p.git",
+        pipelines_branch="live", pipelines_subfolder="a/b", logs="s3://shop-logs",
     )  # fmt: skip
     text = "".join(file.read_text(encoding="utf-8") for file in (FILE, *LAID_OVER))
     text = re.sub(r"(?m)^\s*#.*$", "", text).replace("$$", "")
@@ -263,6 +275,7 @@ def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_l
     assert said["environment"]["AWS_ENDPOINT_URL"] == "http://10.0.0.1:8333"
     assert said["environment"]["RATCHET_LISTEN"] == "10.0.0.2"
     assert "8793" in str(said["ports"])
+    assert said["environment"]["RATCHET_DEFER_SECONDS"] == "0"  # no triggerer reaches its engine
     assert services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "ratchet_open"
 
 
