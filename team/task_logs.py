@@ -89,10 +89,8 @@ class BucketLogs:
 
 
 def _configured() -> BucketLogs | None:
-    from airflow.configuration import conf
-
     place = os.environ.get("RATCHET_LOGS")
-    return BucketLogs(place, Path(conf.get_mandatory_value("logging", "base_log_folder"))) if place else None
+    return BucketLogs(place, Path(os.environ["AIRFLOW__LOGGING__BASE_LOG_FOLDER"])) if place else None
 
 
 REMOTE_TASK_LOG = _configured()

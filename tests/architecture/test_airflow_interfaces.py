@@ -41,7 +41,6 @@ LEFT = {
         "team/task_logs.py",
         "airflow.config_templates.airflow_local_settings",
     ): "Airflow's guide to logging says to copy this dictionary, and has no other place for it",
-    ("team/task_logs.py", "airflow.configuration"): _SETTINGS,
     (
         "team/initialise.py",
         "airflow.providers.fab.auth_manager.cli_commands.utils",

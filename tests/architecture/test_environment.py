@@ -18,7 +18,7 @@ FOLDERS = ("ratchet", "tasks", "plugins", "local", "demo", "dags", "benchmarks")
 MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 HOME = ROOT / "ratchet" / "contracts" / "environment.py"
 KNOWN = {variable(field) for field in Environment.model_fields}
-TEAMS_OWN = {"RATCHET_ARTIFACTS", "RATCHET_LISTEN"}
+TEAMS_OWN = {"RATCHET_ARTIFACTS", "RATCHET_LISTEN", "RATCHET_LOGS", "RATCHET_LOGS_KEEP_DAYS"}
 """Read in containers by `team.initialise` and `team.host` alone."""
 
 
