@@ -44,10 +44,9 @@ def test_airflow_puts_a_log_there_and_shows_it_with_that_of_the_triggerer(
     from airflow.sdk._shared.module_loading import import_string
     from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 
+    providers: Any = ProvidersManagerTaskRuntime
     # As Airflow finds it, in a worker and in the API server.
-    logs, _ = resolve_remote_task_log(
-        conf=conf, providers_manager=ProvidersManagerTaskRuntime(), import_string=import_string
-    )
+    logs, _ = resolve_remote_task_log(conf=conf, providers_manager=providers(), import_string=import_string)
     there: Any = logs
     assert type(there).__name__ == "BucketLogs"
     file = tmp_path / LOG
