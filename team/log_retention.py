@@ -17,6 +17,8 @@ _FOLDER = Path("/opt/airflow/logs")
 _MARK = Path(tempfile.gettempdir()) / "expired"
 """Its time is that of the last deletion."""
 _EVERY_S = 3600
+_AGAIN_S = 15
+"""After a failure: at the first start `init` makes the bucket a little later."""
 _LATE_S = 3 * _EVERY_S
 _DAY_S = 24 * 3600
 _ANSWERS_S = 10
@@ -89,12 +91,13 @@ def main() -> int:
         try:
             gone = (expire_files(_FOLDER, before), expire_objects(client, place, before) if place else 0)
         except (BotoCoreError, ClientError, OSError) as error:
-            print(f"logs: old logs stay: {error}", flush=True)
+            print(f"logs: old logs stay for now: {error}", flush=True)
+            time.sleep(_AGAIN_S)
         else:
             _MARK.touch()
             if any(gone):
                 print(f"logs: deleted {gone[0]} files and {gone[1]} objects of more than {days} days", flush=True)
-        time.sleep(_EVERY_S)
+            time.sleep(_EVERY_S)
 
 
 if __name__ == "__main__":
