@@ -210,6 +210,9 @@ def test_a_night_of_each_example_runs_green_in_containers_beside_the_stack(stack
         states = stack.ended(name, run_id)
         assert set(states.values()) == {"success"}, (name, states)
     assert stack.stages() == []
+    kept = [each["Key"] for each in stack.s3.list_objects_v2(Bucket="logs")["Contents"]]
+    logged = {name for name in EXAMPLES for key in kept if f"dag_id={name}/" in key and "task_id=train/" in key}
+    assert logged == set(EXAMPLES)
 
 
 def test_the_model_in_production_scores_a_row(stack: TeamStack, tmp_path: Path) -> None:
