@@ -6,14 +6,11 @@ proxy. An outage begins with a request, and ends when the stage has failed of it
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import date, timedelta
+from datetime import date
 from email.message import Message
 from itertools import product
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException
 
@@ -28,6 +25,7 @@ from ratchet.store.base import Store
 from ratchet.store.ledger import records
 from ratchet.store.opening import open_store
 from ratchet_airflow.operators import StageOperator
+from tests.faults.tiny import write_tiny
 from tests.faults.warm_stages import WarmRunner, warm_stages
 from tests.plugins.test_operators import States, context
 from tests.s3 import S3Server
@@ -35,16 +33,6 @@ from tests.s3_proxy import Refusal, s3_proxy
 from tests.s3_tokens import Tokens
 
 DAY = date(2026, 3, 20)
-DAYS = 3
-PIPELINE = """\
-name: tiny
-source: {{kind: files, uri: "{folder}/{{date}}.parquet", window_days: 3}}
-columns:
-  group: {{role: group, type: int64}}
-  x: {{role: numeric, type: float64}}
-  label: {{role: label, type: int64, in: [0, 1]}}
-train: {{objective: binary, epochs: 2, batch_size: 64, learning_rate: 5.0e-2, model: {{kind: mlp, hidden: [4]}}}}
-"""
 KINDS = {"store": "does not answer", "keys": "answered ExpiredToken"}
 """What goes away, and what is said of it: the store, which breaks each connection; or its keys, which expire."""
 Moment = Callable[[str, str], bool]
@@ -115,21 +103,10 @@ def store(
         monkeypatch.setattr(choice, "planned_runner", lambda _: (WarmRunner(place), "forked processes"))
         opened = open_store(uri)
         opened.upload(mlflow_database, "mlflow/mlflow.db")
-        plan_in(tmp_path, uri)
+        folder = write_tiny(tmp_path, DAY)
+        spec = load(folder, {})
+        make_plan(folder=folder, spec=spec, data_date=DAY, run_id="r", kind="manual", store_uri=uri, promote="auto")
         yield opened
-
-
-def plan_in(folder: Path, store: str) -> None:
-    random = np.random.default_rng(0)
-    for back in range(DAYS):
-        x = random.normal(size=300)
-        rows = {"group": np.arange(300), "x": x, "label": (x + random.normal(size=300) / 4 > 0).astype("int64")}
-        pq.write_table(pa.table(rows), folder / f"{DAY - timedelta(days=back)}.parquet")
-    pipeline = folder / "tiny"
-    pipeline.mkdir()
-    (pipeline / "pipeline.yaml").write_text(PIPELINE.format(folder=folder), encoding="utf-8")
-    spec = load(pipeline, {})
-    make_plan(folder=pipeline, spec=spec, data_date=DAY, run_id="r", kind="manual", store_uri=store, promote="auto")
 
 
 def moments(stage: Stage) -> dict[str, Moment]:
