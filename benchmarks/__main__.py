@@ -39,6 +39,7 @@ NAMES = (
     "gc",
     "gc-s3",
     "upgrade",
+    "two-engines",
     "corruptions",
     "suggestions",
     "pages",

@@ -37,10 +37,11 @@ class _Fence:
 
     def watch(self) -> None:
         """Look again and again, until it is over or the stage has to stop."""
-        reached = _now()
+        reached, looks = _now(), 0
         while True:
             try:
-                other = self._replaced_by()
+                other = self._replaced_by(shows=looks > 0)  # the lease was written just before the stage began
+                looks += 1
                 reached = _now()
             except (RatchetError, OSError):
                 other = None
@@ -52,14 +53,14 @@ class _Fence:
             if self.over.wait(LOOK_S):
                 return None
 
-    def _replaced_by(self) -> str | None:
-        """The attempt that has the work now, if it is another one. Else the sign of life is written."""
+    def _replaced_by(self, *, shows: bool) -> str | None:
+        """The attempt that has the work now, if it is another one. Else the sign of life is written, if it `shows`."""
         lease = holder_of(self._store, self._lease)
         if lease is None or lease.attempt in _UNREAD:
             return None
         if lease.attempt != self._request.attempt:
             return lease.attempt or "none"
-        if lease.place is not None:
+        if shows and lease.place is not None:
             self._sign(lease.place.sign)
         return None
 
