@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,12 @@ import pytest
 _SCRIPT = Path(__file__).parents[2] / "scripts/engine.sh"
 
 
-def _engine(
-    checkout: Path, *arguments: str, inherited: tuple[int, ...] = (), **environment: str
+def _engine(checkout: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return _started(checkout, arguments, environment)
+
+
+def _started(
+    checkout: Path, arguments: Sequence[str], environment: Mapping[str, str], inherited: Sequence[int] = ()
 ) -> "subprocess.CompletedProcess[str]":
     scripts = checkout / "scripts"
     scripts.mkdir(exist_ok=True)
@@ -133,13 +138,12 @@ def test_an_engine_that_is_started_holds_no_lock_of_its_callers(tmp_path: Path) 
         (programs / name).write_text(f"#!/bin/bash\n{text}\n")
         (programs / name).chmod(0o755)
     with (tmp_path / "lock").open("w") as lock:  # as that of `flock FILE make engine`
-        ended = _engine(
-            tmp_path,
-            inherited=(lock.fileno(),),
-            PATH=f"{programs}:{os.environ['PATH']}",
-            DOCKER_HOST="",
-            RATCHET_ENGINE_RUN=str(tmp_path),
-        )
+        environment = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "DOCKER_HOST": "",
+            "RATCHET_ENGINE_RUN": str(tmp_path),
+        }
+        ended = _started(tmp_path, (), environment, (lock.fileno(),))
     assert "dockerd exited during its start" in ended.stdout
     held = (tmp_path / "open").read_text().splitlines()
     assert str(tmp_path / "lock") not in held
