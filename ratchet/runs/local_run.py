@@ -55,7 +55,8 @@ class LocalRun:
         if made is None or trained is None:
             return ""
         live = self.production.live
-        if live is not None and live.model_digest == summaries.trained(trained).digest:
+        is_live = live is not None and live.model_digest == summaries.trained(trained).digest
+        if live is not None and is_live and (made.promoted or live.version == made.version):
             return "in production"
         if not made.promoted:
             return f"not in production ({made.withheld})"

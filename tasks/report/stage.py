@@ -64,7 +64,8 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
     """The facts of the run."""
     features = summaries.features(results["features"]) if "features" in results else None
     trained = summaries.trained(results["train"]) if "train" in results else None
-    live = _live(ctx)
+    refit = summaries.trained(results["refit"]) if "refit" in results else None
+    live, shipped = _live(ctx), refit or trained
     split: Split | None = trained.split if trained else features.split if features else None
     return RunFacts(
         request=ctx.request,
@@ -72,14 +73,14 @@ def facts(ctx: StageContext, results: dict[Stage, StageResult]) -> RunFacts:
         snapshot=summaries.snapshot(results["ingest"]) if "ingest" in results else None,
         validation=_validation(ctx, results),
         trained=trained,
-        refit=summaries.trained(results["refit"]) if "refit" in results else None,
+        refit=refit,
         judged=summaries.judgement(results["evaluate"]) if "evaluate" in results else None,
         registered=summaries.registration(results["register"]) if "register" in results else None,
         numbers=results["evaluate"].metrics if "evaluate" in results else {},
         unlabelled=sum(day.unlabelled for day in features.days) if features else 0,
         split=split,
         production=_production(live),
-        replaced=_replaced(live, trained.digest if trained else ""),
+        replaced=_replaced(live, shipped.digest if shipped else ""),
         derived_checks=features.checks if features else _kept_checks(ctx, "features"),
         derived_excluded=features.excluded if features else (),
     )

@@ -16,6 +16,7 @@ from ratchet.contracts.refit import Refit, maker
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Promotion, StageRequest
 from ratchet.contracts.result import PublishedResult
+from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Split
 from ratchet.model.saving import digest_of_model
 from ratchet.production.baseline import baseline
@@ -103,6 +104,20 @@ def test_the_version_and_the_record_are_the_refit_s_and_name_the_measured_model(
     assert run.tags["ratchet.refit"] == made.result.content
     assert run.metrics["refit.train_loss"] == 0.4
     assert "ratchet.refit_refused" not in run.tags
+
+
+def test_the_report_of_the_night_says_that_the_refit_is_in_production(shop: Shop) -> None:
+    measured = shop.train(1.0)
+    _, evaluated = shop.evaluate(measured)
+    made = refit(shop, measured, 0.9)
+    inputs: dict[Stage, PublishedResult] = {
+        "ingest": shop.ingest, "train": measured, "evaluate": evaluated, "refit": made
+    }  # fmt: skip
+    _, registered = shop.finish(shop.request("register", inputs=inputs, attempt="a1"))
+    _, report = shop.finish(shop.request("report", inputs={**inputs, "register": registered}, attempt="a1"))
+    page = shop.store.read(report.result.outputs["page.html"].key).decode()
+    assert "In production: version 1" in page
+    assert "not in production now" not in page
 
 
 def test_what_is_served_is_the_refit(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

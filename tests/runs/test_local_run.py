@@ -1,5 +1,7 @@
 """All stages of a run, in order, as processes. Whole runs are in test_run and test_examples."""
 
+import uuid
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -11,15 +13,18 @@ from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.stages import Stage
+from ratchet.production.reconcile import Reconciled
 from ratchet.runners.process import ProcessRunner
 from ratchet.runs.events import Event
 from ratchet.runs.local_run import LocalRun, attempt_stage, page_of, run_stages
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.planning import make_plan
 from ratchet.samples import clicks
+from ratchet.store.ledger import append
 from ratchet.store.memory import MemoryStore
 from ratchet.store.opening import open_store
-from tests.runs.test_requests import JUDGED, OUTCOMES, outcome, plan
+from tests.runs.test_requests import CONTENT, JUDGED, OUTCOMES, outcome, plan
+from tests.store.test_ledger import change
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
 DAY = date(2026, 3, 20)
@@ -84,6 +89,21 @@ def test_a_run_has_the_verdict_and_the_version_of_its_stages() -> None:
     assert run.judgement.verdict == "promote"
     assert run.registration is not None
     assert run.registration.version == "7"
+
+
+def test_a_version_of_the_model_in_production_with_other_code_is_not_in_production() -> None:
+    reason = "production has the same model as version 7, with the code by which that was evaluated"
+    version = {"model": "small", "version": "8", "mlflow_run_id": "r", "promoted": False, "withheld": reason}
+    ended: dict[Stage, Outcome] = {
+        "train": OUTCOMES["train"],
+        "register": outcome("register", summary=version),
+    }
+    store = MemoryStore(uuid.uuid4().hex)
+    live = append(store, change("7", 20, model="small", model_digest=CONTENT), after=0)
+    run = LocalRun(plan=plan(), outcomes=ended, error=None, report=None, production=Reconciled(live=live))
+    assert run.in_production == f"not in production ({reason})"
+    own = outcome("register", summary={**version, "version": "7"})  # promoted by hand since
+    assert replace(run, outcomes={**ended, "register": own}).in_production == "in production"
 
 
 def test_the_report_is_a_file_of_a_folder_store_and_an_address_elsewhere(tmp_path: Path) -> None:
