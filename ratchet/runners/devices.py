@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import Label
+from ratchet.runners.engine import seconds_of
 from ratchet.runners.job import Job
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _claims(api: "docker.APIClient", names: Collection[str]) -> list[_Claim]:
         )
     waiting = [one for one in found if not one.started]
     if waiting:
-        now = datetime.fromisoformat(api.info()["SystemTime"][:19] + "+00:00").timestamp()
+        now = seconds_of(api.info()["SystemTime"])
         for one in waiting:
             if now - one.created > _STALE_S:
                 _remove(api, one.handle)

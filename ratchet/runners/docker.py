@@ -5,7 +5,6 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
@@ -21,7 +20,7 @@ from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.labels import MARK
 from ratchet.runners.container import FOLDER, OUT_OF_MEMORY_SEEN, archive, container_config, renewal
 from ratchet.runners.devices import Devices, claim
-from ratchet.runners.engine import EngineSilent, answers, connect
+from ratchet.runners.engine import EngineSilent, answers, connect, seconds_of
 from ratchet.runners.job import Job
 from ratchet.runners.log.entries import read_lines
 from ratchet.runners.log.lines import Line
@@ -98,15 +97,15 @@ class DockerRunner:
 
     def _why_killed(self, state: Mapping[str, str]) -> str:
         """Why, if an engine's restart explains it: this runner saw it, or the default bridge was made by it."""
-        ended = _seconds(state["FinishedAt"])
+        ended = seconds_of(state["FinishedAt"])
         if self._silent_since - _SHUTDOWN_S < ended <= self._back_since:
             return "the Docker engine was restarted"
         try:
             with self._answers():
-                began = _seconds(self._api.inspect_network("bridge")["Created"])
+                began = seconds_of(self._api.inspect_network("bridge")["Created"])
         except (Unavailable, ConfigurationError, KeyError):
             return ""
-        if _seconds(state["StartedAt"]) < began and ended < began + _SHUTDOWN_S:
+        if seconds_of(state["StartedAt"]) < began and ended < began + _SHUTDOWN_S:
             return "it was killed, and the Docker engine has been restarted"
         return ""
 
@@ -294,8 +293,3 @@ class DockerRunner:
 
 def _gone(handle: str) -> JobGone:
     return JobGone(f"container {handle[:12]} is gone", remedy="find out who removed it, unless you did")
-
-
-def _seconds(time_text: str) -> float:
-    """Seconds since 1970 of a time as the engine writes it, with nanoseconds."""
-    return datetime.fromisoformat(time_text[:19] + "+00:00").timestamp()
