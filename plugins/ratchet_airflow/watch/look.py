@@ -34,7 +34,11 @@ class Look:
     def _dags(self) -> dict[str, Row]:
         """Every pipeline's DAG, also one that Airflow can no longer load."""
         rows = self._server.pages("/dags", "dags", tags=TAG, exclude_stale=False, order_by="dag_id")
-        return {row["dag_id"]: row for row in rows}
+        found = {row["dag_id"]: row for row in rows}
+        for name, row in found.items():
+            if not row["is_paused"]:
+                _pauses.pop((self._server.url, name), None)  # here, since each look asks for this: the next is another
+        return found
 
     def dags(self, since: Mapping[str, datetime]) -> dict[str, AirflowDag]:
         """Every pipeline's DAG. since: for which of them runs count as started, and from which moment on."""
@@ -96,7 +100,6 @@ class Look:
         """When and by whom a DAG was paused, by the audit log; nothing if that does not say."""
         place = (self._server.url, name)
         if not paused:
-            _pauses.pop(place, None)
             return {}
         if place not in _pauses:
             said = self._server.get("/eventLogs", dag_id=name, included_events=_PAUSES, order_by="-when", limit=1)

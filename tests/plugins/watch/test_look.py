@@ -94,6 +94,18 @@ def test_a_pause_is_asked_for_once_and_a_started_run_only_since_it_was_due(api: 
     assert Look(server).dags({})["p"].paused_at is None
 
 
+def test_a_second_pause_is_another_one_although_nobody_asked_for_the_dags_between_them(api: AirflowApi) -> None:
+    api.dags = [dag("twice", is_paused=True)]
+    api.logs = [{"dag_id": "twice", "when": NOW.isoformat(), "owner": "Ada", "event": "patch_dag"}]
+    server = AirflowServer(api.address)
+    assert Look(server).dags({})["twice"].paused_at == NOW
+    api.dags[0]["is_paused"] = False
+    Look(server).runs(ended_within=HOUR)  # every night is in the store, so the scan asks for nothing more
+    api.dags[0]["is_paused"] = True
+    api.logs[0]["when"] = (NOW + HOUR).isoformat()
+    assert Look(server).dags({})["twice"].paused_at == NOW + HOUR
+
+
 def test_only_what_may_be_an_alert_is_news(api: AirflowApi) -> None:
     now = NOW - timedelta(minutes=5)  # ends five minutes later
     api.runs = [
