@@ -16,7 +16,7 @@ from ratchet_airflow.pages import PREFIX
 _ANSWER_S = 30.0
 """Seconds for an answer."""
 _PAGE = 100
-"""The most rows that Airflow gives at once."""
+"""The most rows that Airflow gives at once, unless its [api] maximum_page_limit is less."""
 _log = masked_logger("ratchet.alerts")
 Row = dict[str, Any]
 
@@ -74,7 +74,9 @@ class AirflowServer:
         while offset < total:
             found = page(offset)
             yield from found[name]
-            offset, total = offset + _PAGE, found["total_entries"]
+            if not found[name]:
+                return  # what it counted has changed meanwhile
+            offset, total = offset + len(found[name]), found["total_entries"]
 
     def _ask(self, method: str, path: str, **given: Any) -> Any:
         for fresh in (False, True):

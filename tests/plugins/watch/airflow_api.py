@@ -40,7 +40,7 @@ def task(name: str, state: str | None, at: datetime | None = None, **more: Any) 
 
 @dataclass
 class AirflowApi:
-    """tasks: by run id. asked: each request, as a method and a path. tokens: those that count."""
+    """tasks: by run id. asked: each request, as a method and a path. tokens: those that count. most: rows of a page."""
 
     dags: list[Row] = field(default_factory=list)
     runs: list[Row] = field(default_factory=list)
@@ -49,6 +49,7 @@ class AirflowApi:
     logs: list[Row] = field(default_factory=list)
     receivers: dict[str, str] = field(default_factory=dict)
     scheduler: str = "healthy"
+    most: int = 100
     asked: list[str] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     url: str = ""
@@ -95,7 +96,7 @@ class AirflowApi:
         if path == "/monitor/health":
             return {"scheduler": {"status": self.scheduler}}
         name, found = self.answer(path, asked)
-        return {name: found[offset : offset + limit], "total_entries": len(found)}
+        return {name: found[offset : offset + min(limit, self.most)], "total_entries": len(found)}
 
     def receiver(self, name: str) -> tuple[int, Row]:
         """What Ratchet's own page answers."""

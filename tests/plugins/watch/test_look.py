@@ -31,6 +31,14 @@ def test_200_pipelines_that_run_are_a_few_requests_and_no_tasks(api: AirflowApi)
     assert len(api.asked) <= 6
 
 
+def test_an_airflow_that_gives_fewer_rows_at_once_is_read_whole(api: AirflowApi) -> None:
+    names = [f"p{number:03d}" for number in range(120)]
+    api.dags, api.most = [dag(name) for name in names], 50  # [api] maximum_page_limit
+    api.runs = [run(name, "scheduled__1", "failed", NOW - HOUR / 2) for name in names]
+    runs, _ = Look(AirflowServer(api.address)).runs(ended_within=HOUR)
+    assert [one.dag_id for one in runs] == names
+
+
 def test_a_run_has_its_times_and_its_tasks_when_they_are_asked_for(api: AirflowApi) -> None:
     api.dags = [dag("p"), dag("other")]
     api.runs = [
