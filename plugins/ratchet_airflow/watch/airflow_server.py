@@ -1,6 +1,7 @@
 """Airflow's server as the watch asks it: its public REST API, as the user whom RATCHET_AIRFLOW_API names."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -19,6 +20,18 @@ _PAGE = 100
 """The most rows that Airflow gives at once, unless its [api] maximum_page_limit is less."""
 _log = masked_logger("ratchet.alerts")
 Row = dict[str, Any]
+
+
+@contextmanager
+def as_expected() -> Iterator[None]:
+    """Raise Unavailable for an answer of another form, as of a proxy or another release of Airflow."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise Unavailable(
+            f"Airflow's server gives an answer that is not as expected ({type(error).__name__}: {error})",
+            remedy="check that the address is that of Airflow 3.3 or later, and not of a page before it",
+        ) from error
 
 
 class AirflowServer:
@@ -58,10 +71,14 @@ class AirflowServer:
         place = f"{self.url}{PREFIX}/receivers/{quote(name, safe='')}"
         try:
             answer = self._session.get(place, auth=(self._user, self._password), timeout=_ANSWER_S)
+            found = str(answer.json()["addresses"]) if answer.ok else ""
         except requests.RequestException:
             return self._addresses.get(name)
+        except (LookupError, TypeError, ValueError):
+            _log.warning("Airflow's server gives no address of %s: what answers is not Ratchet's plugin", name)
+            return self._addresses.get(name)
         if answer.ok:
-            self._addresses[name] = str(answer.json()["addresses"])
+            self._addresses[name] = found
         elif answer.status_code == HTTPStatus.NOT_FOUND:
             self._addresses.pop(name, None)
         else:
@@ -93,6 +110,7 @@ class AirflowServer:
             )
         return _read(answer, f"{method} {path}")
 
+    @as_expected()
     def _log_in(self) -> None:
         answer = self._send("POST", "/auth/token", json={"username": self._user, "password": self._password})
         if answer.status_code == HTTPStatus.UNAUTHORIZED:

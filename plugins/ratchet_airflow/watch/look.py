@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ratchet_airflow.watch.airflow_runs import APPROVAL, ENDED, TAG, AirflowDag, Backfill, Run, Task
-from ratchet_airflow.watch.airflow_server import AirflowServer, Row
+from ratchet_airflow.watch.airflow_server import AirflowServer, Row, as_expected
 
 _RUNS = "/dags/~/dagRuns/list"
 _PAUSES = ("patch_dag", "patch_dags", "cli_dag_pause", "cli_pause")
@@ -55,6 +55,7 @@ class Look:
             for name, row in self._dags.items()
         }
 
+    @as_expected()
     def runs(self, *, ended_within: timedelta) -> tuple[list[Run], list[Backfill]]:
         """Every run that is active or ended within this time, and the backfills of these runs."""
         rows = list(self._active())
@@ -160,6 +161,7 @@ class Look:
         )
 
 
+@as_expected()
 def ended_runs(server: AirflowServer) -> frozenset[tuple[str, str, str]]:
     """The runs that failed, and those of backfills that ended, in the last minute: one request."""
     since = datetime.now(UTC) - _RECENT
@@ -180,12 +182,16 @@ def _number(backfills: Iterable[Row], queued: datetime, partition: str) -> int:
     date.
     """
     for row in backfills:
-        if _moment(row["created_at"]) <= queued and (not partition or _covers(row, date.fromisoformat(partition))):
+        if _moment(row["created_at"]) <= queued and _covers(row, partition):
             return int(row["id"])
     return 0
 
 
-def _covers(row: Row, day: date) -> bool:
+def _covers(row: Row, partition: str) -> bool:
+    try:
+        day = date.fromisoformat(partition)
+    except ValueError:
+        return True  # none, or that of a DAG which is no pipeline and has the tag
     first, last = _moment(row["from_date"]).date(), _moment(row["to_date"]).date()
     return first - _SLACK <= day <= last + _SLACK
 

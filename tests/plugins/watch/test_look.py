@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -136,6 +137,21 @@ def test_a_token_that_has_expired_is_made_again_and_a_server_that_is_away_is_nam
     with pytest.raises(Unavailable, match=r"does not answer at http://127\.0\.0\.1:9/base: ") as raised:
         Look(away).scheduler_is_alive()
     assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize("said", [{}, {"dag_runs": None, "total_entries": 1}, {"dag_runs": [{}], "total_entries": 1}])
+def test_an_answer_of_another_form_is_named(api: AirflowApi, monkeypatch: pytest.MonkeyPatch, said: Any) -> None:
+    api.dags = [dag("p")]
+    monkeypatch.setattr(api, "answer", lambda *_: ("dags", api.dags))
+    page = api.page
+    monkeypatch.setattr(api, "page", lambda path, *rest: page(path, *rest) if path == "/dags" else said)
+    server = AirflowServer(api.address)
+    with pytest.raises(Unavailable, match="an answer that is not as expected"):
+        ended_runs(server)
+    with pytest.raises(Unavailable, match="an answer that is not as expected"):
+        Look(server).runs(ended_within=HOUR)
+    monkeypatch.setattr(api, "receiver", lambda _: (200, said))
+    assert server.receiver("ops") is None
 
 
 def test_addresses_are_those_of_airflow_and_stay_known_while_it_is_away(caplog: pytest.LogCaptureFixture) -> None:
