@@ -1,7 +1,8 @@
 """`python -m ratchet_airflow.watch`: the watch, a small server beside Airflow that runs until SIGTERM.
 
 It needs Airflow's server (RATCHET_AIRFLOW_API), the store and the pipelines, and no database. Killed at any time it
-loses nothing: what it has to know is in the store and in Airflow, and its first scan looks at a whole day.
+loses nothing: what it has to know is in the store and in Airflow, and its first scan looks at a whole day, or
+at all the time since the last one.
 
 A change here violates the promise of the project when a watch that hangs goes on for ever, or when one that cannot read
 Airflow ends or falls silent.

@@ -6,11 +6,14 @@ each backfill, changes of production by hand, which it finds in the ledgers, dec
 waits in the outbox.
 """
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from pathlib import Path
 
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.masking import masked_logger
@@ -23,7 +26,7 @@ from ratchet.store.opening import open_store
 from ratchet_airflow import folders, settings
 from ratchet_airflow.alerts.alert import Alert
 from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
-from ratchet_airflow.alerts.delivery import outbox_of, send_once
+from ratchet_airflow.alerts.delivery import log_file, outbox_of, send_once
 from ratchet_airflow.alerts.message import make_alert
 from ratchet_airflow.alerts.situation import Situation, episode_of
 from ratchet_airflow.links import page_of
@@ -48,7 +51,7 @@ _log = masked_logger("ratchet.alerts")
 _KEEP = timedelta(hours=1)
 """How long after its end a run is scanned, beside the time since the last scan that looked at all runs."""
 _FIRST = timedelta(days=1)
-"""The same for the first scan: the store, Airflow's server, or the watch itself may have been away."""
+"""The least for the first scan: the store, Airflow's server, or the watch itself may have been away."""
 _OPEN_S, _DELIVER_S = 40.0, 40.0
 """Seconds to post what this host has kept, and to send what waits; together less than a round may take."""
 _AWAY_S = 300.0
@@ -64,6 +67,7 @@ class Scanner:
         self._server = server
         self._rounds = count()
         self._scanned: datetime | None = None
+        self._before = _last_scan()
         self._away_since: float | None = None
         self._summarised: set[str] = set()
 
@@ -84,15 +88,17 @@ class Scanner:
         else:
             active = self._report(store, look, *read, moment)
             self._scanned = moment
+            _keep_scan(moment)
         if active or next(self._rounds) % _IDLE == 0:
             _scan_what_people_did(store)
         return active
 
     def _read(self, look: Look, now: datetime) -> tuple[list[Run], list[Backfill]] | None:
         """The runs; None while Airflow's server does not answer, which is said once."""
-        last = self._scanned
+        last = self._scanned or self._before
+        within = timedelta(0) if last is None else _KEEP + max(now - last, timedelta(0))
         try:
-            found = look.runs(ended_within=_FIRST if last is None else _KEEP + max(now - last, timedelta(0)))
+            found = look.runs(ended_within=within if self._scanned else max(_FIRST, within))
         except RatchetError as error:
             if self._away_since is None:
                 _log.warning("cannot read the runs from Airflow; it is asked again until it answers: %s", error)
@@ -130,6 +136,25 @@ class Scanner:
         where, key, alert = summarise(whole, open_store(settings.read().store), history)
         send_once(alert, where, key, spec.alerts, history)
         self._summarised.add(ends)
+
+
+def _mark() -> Path:
+    return log_file().with_name("watch-looked")
+
+
+def _last_scan() -> datetime | None:
+    """When the last scan of an earlier watch began that looked at all runs, if this host knows."""
+    try:
+        return datetime.fromtimestamp(_mark().stat().st_mtime, UTC)
+    except OSError:
+        return None
+
+
+def _keep_scan(moment: datetime) -> None:
+    """So that a watch that was away for days looks at all of them."""
+    with suppress(OSError):
+        _mark().touch()
+        os.utime(_mark(), (moment.timestamp(), moment.timestamp()))
 
 
 def _scan_what_people_did(store: Store) -> None:

@@ -186,6 +186,16 @@ def test_what_ended_while_the_store_was_away_is_looked_at_when_it_is_back(monkey
     assert asked == [timedelta(days=1), hour + timedelta(minutes=5), 5 * hour - timedelta(minutes=5)]
 
 
+def test_a_watch_that_was_away_for_days_looks_at_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[timedelta] = []
+    monkeypatch.setattr(Look, "runs", lambda _, *, ended_within: asked.append(ended_within) or ([], []))
+    began, days = datetime(2026, 11, 21, 2, tzinfo=UTC), timedelta(days=1)
+    with AirflowApi().listening() as api:
+        for away in (0 * days, 2 * days, 2 * days + timedelta(minutes=10)):
+            Scanner(AirflowServer(api.address)).scan(began + away)
+    assert asked == [days, 2 * days + timedelta(hours=1), days]
+
+
 def test_processes_that_ended_without_a_cause_are_not_one_cause() -> None:
     where = Situation(pipeline="p", run_id="r", stage="train", try_number=3, max_tries=2)
     assert make_alert("failure", where).shared_cause == ""
