@@ -19,7 +19,8 @@ _PAUSES = ("patch_dag", "patch_dags", "cli_dag_pause", "cli_pause")
 """How the audit log calls a change of a pause."""
 _SLACK = timedelta(days=1)
 """Between a day of data and the moment from which on a backfill was asked for, in any time zone."""
-_RECENT = timedelta(minutes=1)
+_RECENT = timedelta(minutes=6)
+"""More than a round of the watch may take, and than clocks may differ, so that no end is between two questions."""
 _pauses: dict[tuple[str, str], dict[str, Any]] = {}
 """When and by whom each DAG was paused that is paused, by server, so that it is asked once."""
 
@@ -163,7 +164,7 @@ class Look:
 
 @as_expected()
 def ended_runs(server: AirflowServer) -> frozenset[tuple[str, str, str]]:
-    """The runs that failed, and those of backfills that ended, in the last minute: one request."""
+    """The runs that failed, and those of backfills that ended, in the last minutes: one request."""
     since = datetime.now(UTC) - _RECENT
     said = server.get("/dags/~/dagRuns", end_date_gte=since, state=sorted(ENDED), order_by="-end_date", limit=100)[
         "dag_runs"
