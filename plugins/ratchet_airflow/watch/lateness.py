@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.stages import StageSettings
+from ratchet_airflow.plans import PLAN
 from ratchet_airflow.watch.airflow_runs import ENDED, Run
 
 _FACTOR = 2
@@ -31,7 +32,7 @@ def may_be_due(run: Run, spec: PipelineSpec, now: datetime) -> bool:
     """Whether it may be late or stuck, or has failed, by what is known without its tasks: so they have to be read."""
     if run.state == "failed" or late_by(run, spec, now) is not None:
         return True
-    least = min((_allowance(spec, stage) for stage in spec.sequence), default=timedelta(0))
+    least = min(_allowance(spec, name) for name in (*spec.sequence, PLAN))
     return run.state == "running" and now - (run.started or run.queued) > _FACTOR * least + _SLACK
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from ratchet.contracts.loading import load
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet_airflow.watch.lateness import late_by, stuck_since
+from ratchet.contracts.stages import StageSettings
+from ratchet_airflow.watch.lateness import late_by, may_be_due, stuck_since
 from tests.plugins.watch.airflow_rows import QUEUED, run, task
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,3 +61,12 @@ def test_a_task_that_waits_in_a_queue_for_ever_is_stuck_and_a_person_never_is(sp
     assert stuck_since(run(task("features", "scheduled", None)), spec, later) == QUEUED
     assert stuck_since(run(task("approve", "awaiting_input")), spec, later) is None
     assert stuck_since(run(task("plan", "success")), spec, later) is None
+
+
+def test_a_plan_that_is_stuck_is_seen_however_long_the_stages_may_take(spec: PipelineSpec) -> None:
+    slow = spec.model_copy(
+        update={"stages": {name: StageSettings.model_validate({"timeout": "8h"}) for name in spec.stages}}
+    )
+    one, now = run(task("plan", "queued")), QUEUED + timedelta(hours=3.5)
+    assert stuck_since(one, slow, now) == QUEUED
+    assert may_be_due(replace(one, tasks=()), slow, now)
