@@ -201,7 +201,8 @@ def missing_night(
     day, place = newest[1], (store.uri, spec.name)
     known = _started.get(place)
     if known is not None and known[0] == day:
-        return known[1]
+        left_out = known[1]  # until somebody has run it
+        return left_out if left_out is not None and left_out.day not in days_of(store, spec.name) else None
     days, dag = days_of(store, spec.name), dags.get(spec.name) if dags is not None else None
     started = {*map(str, days), *(dag.started if dag is not None else ())}
     last = max(days, default=None)

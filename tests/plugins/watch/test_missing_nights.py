@@ -12,7 +12,14 @@ from ratchet.contracts.loading import load
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow.watch.airflow_runs import AirflowDag
-from ratchet_airflow.watch.missing_nights import ReadDags, due_night, scan_missing_nights, why_missing
+from ratchet_airflow.watch.missing_nights import (
+    ReadDags,
+    due_night,
+    missing_night,
+    scan_missing_nights,
+    watched,
+    why_missing,
+)
 from tests.plugins.watch.airflow_rows import run, task
 from tests.runs.recorded import keep_plan
 from tests.runs.test_requests import DAY, SPEC, plan
@@ -91,6 +98,10 @@ def test_a_night_that_was_left_out_before_one_that_started_is_reported_once(stor
     (alert,) = said(folder)
     assert alert["title"] == f"small {NIGHT}: night has not started"
     assert alert["cause"].startswith("it has no run, and a later night has")
+    (one,) = watched(store)
+    assert missing_night(store, one, {}, [], late) is not None
+    keep_plan(store, plan(run_id="run-2", data_date=NIGHT, store=store.uri))  # somebody has triggered it
+    assert missing_night(store, one, {}, [], late) is None
 
 
 def test_the_nights_of_a_pause_are_not_missing_when_it_has_ended(store: Store, folder: Path) -> None:
