@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pendulum
+
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
@@ -49,8 +51,9 @@ def summarise(backfill: Backfill, store: Store, history: AlertHistory) -> tuple[
         else "nothing",
         details=tuple(details),
     )
-    key = event_key(where, _STAGE, *sorted((run.run_id, run.ended) for run in backfill.runs))
-    return where, key, alert
+    # As releases that read Airflow's database spelled the moments: else an upgrade repeats the summaries of a day.
+    ends = sorted((run.run_id, run.ended and run.ended.astimezone(pendulum.UTC)) for run in backfill.runs)
+    return where, event_key(where, _STAGE, *ends), alert
 
 
 def _result(run: Run, store: Store, history: AlertHistory) -> tuple[str, str]:

@@ -1,9 +1,10 @@
 """The summary of a backfill."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import pendulum
 import pytest
 
 from ratchet.contracts import paths
@@ -11,7 +12,7 @@ from ratchet.contracts.alerts import Alerts
 from ratchet.contracts.request import Outcome
 from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.alert import Alert
-from ratchet_airflow.alerts.deduplication import AlertHistory, failure_key
+from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
 from ratchet_airflow.alerts.delivery import send_once
 from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.run_id import store_run_id
@@ -42,6 +43,15 @@ def test_a_backfill_is_a_line_for_each_date(tmp_path: Path) -> None:
     again = replace(backfill, runs=(killed, refused, replace(fine, ended=fine.queued + timedelta(2))))
     assert summarise(backfill, store, AlertHistory(str(tmp_path)))[1] == name
     assert summarise(again, store, AlertHistory(str(tmp_path)))[1] != name
+
+
+def test_a_summary_that_a_release_sent_which_read_the_database_is_not_sent_again(tmp_path: Path) -> None:
+    history, one = AlertHistory(str(tmp_path)), run(task("report", "success"), state="success", ended=timedelta(1))
+    backfill = Backfill(number=3, dag_id="search-ranking", runs=(one,))
+    where, key, _ = summarise(backfill, history.store, history)
+    assert one.ended is not None
+    in_database = datetime.fromtimestamp(one.ended.timestamp(), pendulum.UTC)  # as Airflow's models give it
+    assert key == event_key(where, "backfill", (one.run_id, in_database))
 
 
 def test_the_summary_has_the_cause_that_was_reported_for_a_task(
