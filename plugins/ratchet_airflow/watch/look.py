@@ -11,6 +11,8 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.masking import masked_logger
 from ratchet_airflow.watch.airflow_runs import APPROVAL, ENDED, TAG, AirflowDag, Backfill, Run, Task
 from ratchet_airflow.watch.airflow_server import AirflowServer, Row, as_expected
 
@@ -21,6 +23,7 @@ _SLACK = timedelta(days=1)
 """Between a day of data and the moment from which on a backfill was asked for, in any time zone."""
 _RECENT = timedelta(minutes=6)
 """More than a round of the watch may take, and than clocks may differ, so that no end is between two questions."""
+_log = masked_logger("ratchet.alerts")
 _pauses: dict[tuple[str, str], dict[str, Any]] = {}
 """When and by whom each DAG was paused that is paused, by server, so that it is asked once."""
 
@@ -104,12 +107,21 @@ class Look:
         if not paused:
             return {}
         if place not in _pauses:
-            said = self._server.get("/eventLogs", dag_id=name, included_events=_PAUSES, order_by="-when", limit=1)
-            rows = said["event_logs"]
+            rows = self._changes_of_pause(name)
             _pauses[place] = (
                 {"paused_at": _moment(rows[0]["when"]), "paused_by": rows[0]["owner"] or ""} if rows else {}
             )
         return _pauses[place]
+
+    def _changes_of_pause(self, name: str) -> list[Row]:
+        """The last one, if the audit log has it."""
+        asked = {"dag_id": name, "included_events": _PAUSES, "order_by": "-when", "limit": 1}
+        try:
+            found: list[Row] = self._server.get("/eventLogs", **asked)["event_logs"]
+        except ConfigurationError as error:  # who may not read it hears of the pause all the same
+            _log.warning("cannot tell who paused %s: %s", name, error)
+            return []
+        return found
 
     def _questions(self) -> dict[tuple[str, str], list[Row]]:
         """The approvals that wait for a person, by DAG and run."""

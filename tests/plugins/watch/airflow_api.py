@@ -40,7 +40,10 @@ def task(name: str, state: str | None, at: datetime | None = None, **more: Any) 
 
 @dataclass
 class AirflowApi:
-    """tasks: by run id. asked: each request, as a method and a path. tokens: those that count. most: rows of a page."""
+    """tasks: by run id. asked: each request, as a method and a path. tokens: those that count. most: rows of a page.
+
+    forbidden: paths that the user may not read.
+    """
 
     dags: list[Row] = field(default_factory=list)
     runs: list[Row] = field(default_factory=list)
@@ -50,6 +53,7 @@ class AirflowApi:
     receivers: dict[str, str] = field(default_factory=dict)
     scheduler: str = "healthy"
     most: int = 100
+    forbidden: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     url: str = ""
@@ -98,6 +102,10 @@ class AirflowApi:
         name, found = self.answer(path, asked)
         return {name: found[offset : offset + min(limit, self.most)], "total_entries": len(found)}
 
+    def status(self, path: str) -> int:
+        """Of an answer to a user who is logged in."""
+        return 403 if path in self.forbidden else 200
+
     def receiver(self, name: str) -> tuple[int, Row]:
         """What Ratchet's own page answers."""
         return (200, {"addresses": self.receivers[name]}) if name in self.receivers else (404, {})
@@ -143,7 +151,7 @@ def handler(api: AirflowApi) -> type[BaseHTTPRequestHandler]:
                 return self.say(401, {})
             api.asked.append(f"{self.command} {path}")
             assert limit <= 100
-            return self.say(200, api.page(path.removeprefix("/api/v2"), asked, offset, limit))
+            return self.say(api.status(path), api.page(path.removeprefix("/api/v2"), asked, offset, limit))
 
         def say(self, code: int, body: Row) -> None:
             content = json.dumps(body).encode()
