@@ -49,9 +49,15 @@ def installation() -> str:
     Airflows share it.
     """
     given = environment().installation
-    if given is not None:
-        return given
+    return given if given is not None else installation_of(_secret())
+
+
+def has_name() -> bool:
+    """Whether this process knows the name: elsewhere than in a component of Airflow it may have neither."""
+    return environment().installation is not None or _secret() != ""
+
+
+def _secret() -> str:
     from airflow.configuration import conf
 
-    secret = str(conf.get("api_auth", "jwt_secret", fallback=""))
-    return installation_of(secret)
+    return str(conf.get("api_auth", "jwt_secret", fallback=""))

@@ -20,6 +20,7 @@ from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.masking import masked_logger
 from ratchet_airflow.alerts import delivery
+from ratchet_airflow.run_id import has_name
 from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.guard import Guard
 from ratchet_airflow.watch.heartbeat import EVERY_S
@@ -43,6 +44,13 @@ def main() -> int:
             raise ConfigurationError(
                 f"{variable('airflow_api')} is not set",
                 remedy="set it to the address of Airflow's server, with a user who may read, and the password",
+            )
+        if not has_name():
+            raise ConfigurationError(
+                f"{variable('installation')} is not set, and no [api_auth] jwt_secret is here: the watch would not "
+                "find the runs and the alerts of its Airflow",
+                remedy="set it to what this prints where the scheduler runs: python -c "
+                "'from ratchet_airflow.run_id import installation; print(installation())'",
             )
         every = min(here.watch_seconds, EVERY_S) if here.heartbeat_url else here.watch_seconds
     except RatchetError as error:
