@@ -15,8 +15,10 @@ def prepare(file: Path) -> None:
     missing = {name: secrets.token_urlsafe(12) for name in (ADMIN, WATCH) if name not in before}
     if missing:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch(mode=0o600)
-        file.write_text(json.dumps({**before, **missing}), encoding="utf-8")
+        made = file.with_name(f".{file.name}-{secrets.token_hex(4)}")  # in one step, whatever is killed
+        made.touch(mode=0o600)
+        made.write_text(json.dumps({**before, **missing}), encoding="utf-8")
+        made.replace(file)
 
 
 def password(file: Path, user: str) -> str:

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from local import passwords
 
 
@@ -16,3 +18,17 @@ def test_a_home_of_an_earlier_release_keeps_its_password_and_gets_that_of_the_wa
     made = passwords.password(file, passwords.WATCH)
     passwords.prepare(file)
     assert (passwords.password(file, passwords.ADMIN), passwords.password(file, passwords.WATCH)) == ("as before", made)
+
+
+def test_a_kill_in_the_middle_leaves_the_passwords_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "passwords.json"
+    file.write_text('{"admin": "as before"}')
+
+    def killed(self: Path, *_: object, **__: object) -> None:
+        self.open("w").close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", killed)
+    with pytest.raises(KeyboardInterrupt):
+        passwords.prepare(file)
+    assert json.loads(file.read_text()) == {"admin": "as before"}
