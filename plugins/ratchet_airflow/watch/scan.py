@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import show_duration
@@ -69,6 +69,7 @@ class Scanner:
         self._scanned: datetime | None = None
         self._before = _last_scan()
         self._away_since: float | None = None
+        self._refused: ConfigurationError | None = None
         self._summarised: set[str] = set()
 
     def scan(self, now: datetime | None = None) -> bool:
@@ -85,6 +86,8 @@ class Scanner:
             if self._away_since is not None and time.monotonic() - self._away_since > _AWAY_S:
                 with Guard("cannot look for missing nights"):
                     scan_missing_nights(store, None, [], now)
+                with Guard("cannot say that Airflow may not be read"):
+                    waiting.say_refused(self._refused, moment)
         else:
             active = self._report(store, look, *read, moment)
             self._scanned = moment
@@ -103,6 +106,7 @@ class Scanner:
             if self._away_since is None:
                 _log.warning("cannot read the runs from Airflow; it is asked again until it answers: %s", error)
                 self._away_since = time.monotonic()
+            self._refused = error if isinstance(error, ConfigurationError) else None
             return None
         if self._away_since is not None:
             _log.warning("Airflow answers again")

@@ -5,20 +5,22 @@ from contextlib import suppress
 from datetime import datetime
 
 from ratchet.contracts import outbox_paths
-from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.masking import mask, masked_logger
 from ratchet.outbox.causes import STORE
 from ratchet.outbox.deadline import Deadline
 from ratchet.outbox.incidents import summarise
-from ratchet.outbox.letter import Letter
+from ratchet.outbox.letter import TAKEN, Letter
 from ratchet.outbox.outbox import Clock, utc
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow import folders, settings
 from ratchet_airflow.alerts.by_hand import root
-from ratchet_airflow.alerts.delivery import addresses, outbox_of, send, spool
+from ratchet_airflow.alerts.deduplication import AlertHistory
+from ratchet_airflow.alerts.delivery import addresses, outbox_of, post_message, send, spool
 from ratchet_airflow.run_id import installation
 
+_WATCH = "watch"
 _ANSWER_S = 30.0
 """Seconds for the store to answer; after that it counts as away."""
 _log = masked_logger("ratchet.alerts")
@@ -51,6 +53,24 @@ def deliver(store: Store, deadline: Deadline, now: Clock = utc) -> int:
     except (RatchetError, OSError) as error:
         _log.warning("alerts: cannot send what waits in the outbox: %s", error)
         return 0
+
+
+def say_refused(error: ConfigurationError | None, now: datetime) -> None:
+    """Tell each receiver of failures, once a day, that the watch may not read Airflow and so finds nothing there."""
+    for name in _receivers() if error is not None else ():
+        letter = Letter(
+            event=outbox_paths.message(installation(), f"refused-{name}-{now:%Y-%m-%d}"),
+            receiver=name,
+            pipeline=_WATCH,
+            occasion=_WATCH,
+            title="Ratchet: the watch may not read Airflow",
+            body=f"Cause: {mask(str(error))}\n"
+            "Meanwhile nobody hears of tasks that were killed, of late and stuck runs, and of the ends of backfills",
+            kind="failure",
+            made=now,
+            due=now + TAKEN,
+        )
+        post_message(letter, b"{}", AlertHistory())
 
 
 def _say_away(why: str, now: Clock) -> None:

@@ -161,6 +161,24 @@ def test_a_night_that_is_due_while_airflow_does_not_answer_for_long_is_missing(
     assert {"Airflow's server does not answer" in body["message"] for body in hook.received} == {True}
 
 
+def test_people_hear_once_a_day_that_the_watch_may_not_read_airflow(
+    hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet_airflow.watch.scan._AWAY_S", -1)
+    monkeypatch.setattr("ratchet_airflow.watch.scan.scan_missing_nights", lambda *_: 0)
+    began = datetime.now(UTC)
+    with AirflowApi().listening() as api:
+        for scanner in (Scanner(AirflowServer(api.address.replace("sesame", "wrong"))) for _ in range(2)):
+            assert scanner.scan(began)  # also one that was started again
+        api.dags, api.forbidden = [], {"/api/v2/dags"}
+        Scanner(AirflowServer(api.address)).scan(began + timedelta(days=1))
+    assert [body["title"] for body in hook.received] == ["Ratchet: the watch may not read Airflow"] * 2
+    first, second = (body["message"] for body in hook.received)
+    assert "Airflow does not know ratchet-watch, or the password is another one; to do: create the user" in first
+    assert "Airflow does not let ratchet-watch read /dags (403)" in second
+    assert "canary" not in first + second
+
+
 def test_what_ended_while_the_store_was_away_is_looked_at_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[timedelta] = []
 
