@@ -17,8 +17,8 @@ _FOLDER = Path("/opt/airflow/logs")
 _MARK = Path(tempfile.gettempdir()) / "expired"
 """Its time is that of the last deletion."""
 _EVERY_S = 3600
-_AGAIN_S = 15
-"""After a failure: at the first start `init` makes the bucket a little later."""
+_AGAIN_S = 30
+"""After a failure, as at the start of the stack, when S3 and the bucket are not there yet."""
 _LATE_S = 3 * _EVERY_S
 _DAY_S = 24 * 3600
 _ANSWERS_S = 10
@@ -85,19 +85,21 @@ def main() -> int:
     from botocore.exceptions import BotoCoreError, ClientError
 
     place, days = os.environ.get("RATCHET_LOGS"), int(os.environ["RATCHET_LOGS_KEEP_DAYS"])
-    client = logs_client()
+    client, said = logs_client(), ""
     while True:
         before = time.time() - days * _DAY_S
         try:
             gone = (expire_files(_FOLDER, before), expire_objects(client, place, before) if place else 0)
         except (BotoCoreError, ClientError, OSError) as error:
-            print(f"logs: old logs stay for now: {error}", flush=True)
+            if said != (said := f"logs: old logs stay: {error}"):
+                print(said, flush=True)
             time.sleep(_AGAIN_S)
-        else:
-            _MARK.touch()
-            if any(gone):
-                print(f"logs: deleted {gone[0]} files and {gone[1]} objects of more than {days} days", flush=True)
-            time.sleep(_EVERY_S)
+            continue
+        _MARK.touch()
+        said = ""
+        if any(gone):
+            print(f"logs: deleted {gone[0]} files and {gone[1]} objects of more than {days} days", flush=True)
+        time.sleep(_EVERY_S)
 
 
 if __name__ == "__main__":

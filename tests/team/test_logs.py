@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from team import log_retention
 from team.log_retention import expire_files, expire_objects
 from tests.s3 import S3Server
 from tests.team.buckets import contents, stored
@@ -88,3 +89,31 @@ def test_old_logs_go_here_and_there_and_everything_else_stays(bucket: str, clien
     assert expire_objects(client, f"s3://{bucket}/tasks", now - 30 * DAY_S) == 0
     assert expire_objects(client, f"s3://{bucket}/tasks", now + 60) == 1
     assert set(contents(client, bucket)) == {"tasks/a.json", "other/b.log"}
+
+
+def test_where_s3_is_not_there_yet_it_is_asked_again_soon(
+    bucket: str, client: "S3Client", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class _EndOfTestError(Exception): ...
+
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            client.create_bucket(Bucket=f"{bucket}-late")
+        elif len(slept) > 2:
+            raise _EndOfTestError
+
+    monkeypatch.setenv("RATCHET_LOGS", f"s3://{bucket}-late")
+    monkeypatch.setenv("RATCHET_LOGS_KEEP_DAYS", "30")
+    monkeypatch.setattr(log_retention, "_FOLDER", tmp_path)
+    monkeypatch.setattr(log_retention, "_MARK", tmp_path / "expired")
+    monkeypatch.setattr("team.log_retention.time.sleep", sleep)
+    monkeypatch.setattr("sys.argv", ["log_retention"])
+    with pytest.raises(_EndOfTestError):
+        log_retention.main()
+    assert slept == [30, 30, 3600]
+    assert capsys.readouterr().out.count("old logs stay") == 1
+    monkeypatch.setattr("sys.argv", ["log_retention", "healthy"])
+    assert log_retention.main() == 0
