@@ -11,6 +11,7 @@ from ratchet.contracts.collection import parse_policy
 from ratchet.contracts.digest_time import parse_digest
 from ratchet.contracts.environment import variable
 from ratchet.contracts.quantities import parse_memory
+from team.setting_checks import check_pipelines
 
 _SCHEMES = {
     "database_url": ("postgresql", "postgres"),
@@ -62,7 +63,7 @@ class Settings(BaseModel):
     source_variables: str | None = Field(None, pattern=r"^[A-Za-z_]\w*\*?(,\s*[A-Za-z_]\w*\*?)*$")
     source_credentials: Path | None = None
     artifacts: str = Field("s3://mlflow", pattern=r"^s3://[a-z0-9.-]{3,63}(/.*)?$")
-    pipelines: str | None = Field(None, pattern=r"^(https?://[^\s/@?#]+/[^\s@?#]+|[/~].*)$")
+    pipelines: str | None = Field(None, repr=False)
     pipelines_branch: str | None = Field(None, pattern=r"^[^\s-]\S*$")
     pipelines_subfolder: str | None = Field(None, pattern=r"^[^/\s][^\s]*$")
     pipelines_credentials: Path | None = None
@@ -113,6 +114,13 @@ class Settings(BaseModel):
         if parts.port is not None and not parts.port:  # reading it raises for an invalid port
             raise ValueError("port 0 is not allowed")
         return url
+
+    @field_validator("pipelines")
+    @classmethod
+    def _place_of_pipelines(cls, place: str | None) -> str | None:
+        if place is not None:
+            check_pipelines(place)
+        return place
 
     @field_validator("gc")
     @classmethod

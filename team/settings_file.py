@@ -15,8 +15,8 @@ from team.settings import Settings
 
 _PREFIX = "value error, "
 """Pydantic puts this before the message of a validator."""
-_SECRET = frozenset({"database_url"})
-"""Their values may hold a password, so no error shows them."""
+_SECRET = frozenset({"database_url", "heartbeat_url", "pipelines"})
+"""Their values may hold a password or a token, so no error shows them."""
 _KEYS = {f"RATCHET_{name.upper()}": name for name in Settings.model_fields}
 
 

@@ -252,3 +252,23 @@ def test_copies_of_backups_are_never_in_clear(file: Path) -> None:
 )
 def test_where_backups_go_and_how_many_stay_is_checked(file: Path, line: str, said: str) -> None:
     assert said in refused(file, f"{line}\nRATCHET_BACKUPS_KEY=/etc/ratchet.key\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("RATCHET_PIPELINES=https://oauth2:t0ken@git.example/a/b.git", "RATCHET_PIPELINES_CREDENTIALS"),
+        ("RATCHET_PIPELINES=https://t0ken@git.example/a/b.git", "RATCHET_PIPELINES_CREDENTIALS"),
+        ("RATCHET_PIPELINES=https://git.example/a/b.git?private_token=t0ken", "neither the https:// address"),
+        ("RATCHET_PIPELINES=git@git.example:team/t0ken.git", "over https alone"),
+        ("RATCHET_PIPELINES=ssh://git@git.example/team/t0ken.git", "over https alone"),
+        ("RATCHET_PIPELINES=t0ken", "a folder of this host, with its whole path"),
+        ("RATCHET_PIPELINES=/srv/t0ken:ro", "a folder of this host, with its whole path"),
+        ("RATCHET_PIPELINES=~no-such-user/t0ken", "~no-such-user is no user of this host"),
+        ("RATCHET_HEARTBEAT_URL=hc.example/t0ken", "RATCHET_HEARTBEAT_URL"),
+    ],
+)
+def test_a_wrong_address_is_refused_without_the_token_that_it_may_hold(file: Path, line: str, said: str) -> None:
+    cause = refused(file, line)
+    assert said in cause
+    assert "t0ken" not in cause
