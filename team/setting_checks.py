@@ -1,6 +1,7 @@
 """Checks of single settings whose mistakes deserve more than the pattern that they miss."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 _GIT = re.compile(r"https?://[^\s/@?#]+/[^\s@?#]+")
@@ -25,3 +26,17 @@ def check_pipelines(place: str) -> None:
         Path(place).expanduser()
     except RuntimeError as error:
         raise ValueError(f"{Path(place).parts[0]} is no user of this host; write the whole path") from error
+
+
+def check_logs(logs: str | None, others: Iterable[str]) -> None:
+    """Raise ValueError unless logs have a place of their own in S3: what is old there is deleted. others: places."""
+    if logs is None:
+        return
+    ours = f"{logs.rstrip('/')}/"
+    for place in others:
+        other = f"{place.strip().rstrip('/')}/"
+        if ours.startswith(other) or other.startswith(ours):
+            raise ValueError(
+                f"RATCHET_LOGS: {logs} and {place.strip()} are in one another, and old .log files are deleted "
+                "there; name a bucket or a prefix that has nothing else"
+            )

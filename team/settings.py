@@ -11,7 +11,7 @@ from ratchet.contracts.collection import parse_policy
 from ratchet.contracts.digest_time import parse_digest
 from ratchet.contracts.environment import variable
 from ratchet.contracts.quantities import parse_memory
-from team.setting_checks import check_pipelines
+from team.setting_checks import check_logs, check_pipelines
 
 _SCHEMES = {
     "database_url": ("postgresql", "postgres"),
@@ -169,6 +169,7 @@ class Settings(BaseModel):
             )
         if (self.s3_endpoint is None) != (self.s3_credentials is None):
             raise ValueError("RATCHET_S3_ENDPOINT and RATCHET_S3_CREDENTIALS: set both, or neither")
+        check_logs(self.logs_place, [self.store, self.artifacts, self.data, *(self.source_roots or "").split(",")])
         if self.backups_to is not None and self.backups_key is None:
             raise ValueError(
                 "RATCHET_BACKUPS_TO: copies are sealed, since they have every secret; set RATCHET_BACKUPS_KEY to a "

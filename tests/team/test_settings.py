@@ -272,3 +272,22 @@ def test_a_wrong_address_is_refused_without_the_token_that_it_may_hold(file: Pat
     cause = refused(file, line)
     assert said in cause
     assert "t0ken" not in cause
+
+
+@pytest.mark.parametrize(
+    ("lines", "other"),
+    [
+        ("RATCHET_LOGS=s3://ratchet", "s3://ratchet"),
+        ("RATCHET_LOGS=s3://ratchet/logs", "s3://ratchet"),
+        ("RATCHET_LOGS=s3://lake\nRATCHET_DATA=s3://lake/raw", "s3://lake/raw"),
+        ("RATCHET_LOGS=s3://lake/web/\nRATCHET_SOURCE_ROOTS=s3://sources, s3://lake/web", "s3://lake/web"),
+        ("RATCHET_STORE=s3://logs", "s3://logs"),
+    ],
+)
+def test_old_logs_are_deleted_only_where_nothing_else_lies(file: Path, lines: str, other: str) -> None:
+    assert f" and {other} are in one another" in refused(file, lines)
+
+
+def test_logs_may_share_a_bucket_with_data_beside_them(file: Path) -> None:
+    file.write_text("RATCHET_LOGS=s3://lake/logs\nRATCHET_DATA=s3://lake/raw\nRATCHET_ARTIFACTS=s3://lake/logs2\n")
+    assert read(file, {}).logs_place == "s3://lake/logs"
