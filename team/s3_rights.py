@@ -19,6 +19,8 @@ _ARN = "arn:aws:s3:::"
 _READS = ["s3:GetObject"]
 _WRITES = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
 _LISTS = ["s3:ListBucket", "s3:GetBucketLocation"]
+_LISTS_UPLOADS = "s3:ListBucketMultipartUploads"
+"""For who writes a whole bucket: garbage collection aborts uploads that nobody has finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +34,9 @@ class Rights:
 def rights(settings: Settings) -> dict[str, Rights]:
     """The rights of each user but the first, who may do all."""
     store, artifacts = (urlsplit(each).netloc for each in (settings.store, settings.artifacts))
+    logs_place = settings.logs_place
     with_sources = tuple(dict.fromkeys((store, *settings.source_buckets)))
-    logs = (urlsplit(settings.logs_place).netloc,) if settings.logs_place else ()
+    logs = (urlsplit(logs_place).netloc,) if logs_place else ()
 
     def of(stage: Stage) -> Rights:
         writes = tuple(f"{store}/{pattern}" for pattern in writable_by(stage))
@@ -41,12 +44,20 @@ def rights(settings: Settings) -> dict[str, Rights]:
 
     return {
         "orchestrator": Rights(
-            reads=tuple(dict.fromkeys((*with_sources, *logs))), writes=tuple(dict.fromkeys((store, *logs)))
+            reads=tuple(dict.fromkeys((*with_sources, *logs))),
+            writes=(store, *([_writes_below(logs_place)] if logs_place else [])),
         ),
         "reader": Rights(reads=tuple(dict.fromkeys((store, *logs)))),
-        "mlflow": Rights(reads=(artifacts,), writes=(artifacts,)),
+        "mlflow": Rights(reads=(artifacts,), writes=(_writes_below(settings.artifacts),)),
         **{f"ratchet-{stage}": of(stage) for stage in STAGES},
     }
+
+
+def _writes_below(place: str) -> str:
+    """The bucket of a place, or the pattern of its prefix: other things may lie in the bucket, the store too."""
+    parts = urlsplit(place)
+    prefix = parts.path.strip("/")
+    return f"{parts.netloc}/{prefix}/*" if prefix else parts.netloc
 
 
 def seaweed_actions(settings: Settings) -> dict[str, list[str]]:
@@ -76,8 +87,10 @@ def iam_policies(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def _policy(may: Rights) -> dict[str, Any]:
+    whole = [place for place in may.writes if "/" not in place]
     statements = [
         _allow("List", _LISTS, list(may.reads)),
+        *([_allow("Uploads", [_LISTS_UPLOADS], whole)] if whole else []),
         _allow("Read", _READS, [f"{bucket}/*" for bucket in may.reads]),
     ]
     if may.writes:

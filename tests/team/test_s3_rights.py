@@ -139,3 +139,36 @@ def test_each_service_gets_its_own_user_of_an_s3_elsewhere() -> None:
     }
     chained = f"{text}[ratchet-train2]\nsource_profile = admin\n"
     assert set(s3_logins.of_elsewhere(chained, "file").values()) == {chained}
+
+
+def test_where_store_models_and_logs_share_a_bucket_nobody_gets_the_whole_of_it_for_a_prefix() -> None:
+    settings = Settings(store="s3://one", artifacts="s3://one/mlflow/", data="s3://two/raw", logs="s3://two/logs")
+    policies, actions = iam_policies(settings), seaweed_actions(settings)
+    places = (
+        "one/mlflow/1/model",
+        "one/ledger/m/1.json",
+        "one/mlflow2/a",
+        "two/logs/a.log",
+        "two/raw/a",
+        "two/logs2/a",
+    )
+    for name, writes in (
+        ("mlflow", {"one/mlflow/1/model"}),
+        ("orchestrator", {"one/mlflow/1/model", "one/ledger/m/1.json", "one/mlflow2/a", "two/logs/a.log"}),
+        ("reader", set()),
+    ):
+        assert {place for place in places if permitted(policies[name], "PutObject", place)} == writes
+        assert {place for place in places if allowed(actions[name], "Write", *place.split("/", 1))} == writes
+    assert permitted(policies["mlflow"], "ListBucket", "one")
+
+
+def test_who_collects_garbage_may_see_uploads_that_nobody_finished() -> None:
+    policies = iam_policies(SETTINGS)
+    may = {name for name, said in policies.items() if permitted(said, "ListBucketMultipartUploads", "shop-ratchet")}
+    assert may == {"orchestrator"}
+    assert permitted(policies["orchestrator"], "AbortMultipartUpload", "shop-ratchet/published/a")
+
+
+def test_a_policy_fits_into_a_user_and_does_not_grow_with_pipelines() -> None:
+    for policy in iam_policies(SETTINGS).values():
+        assert len("".join(json.dumps(policy).split())) < 1024  # AWS allows 2,048, and 6,144 in a managed policy

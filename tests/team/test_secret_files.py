@@ -228,7 +228,7 @@ def test_who_may_do_what_follows_the_names_of_the_buckets(folder: Path) -> None:
     known = identities(written(folder, settings))
     assert known["reader"]["actions"] == ["Read:shop", "List:shop", "Read:logs", "List:logs"]
     assert {"Read:shop", "Read:lake", "Write:shop/tables/*"} <= set(known["ratchet-ingest"]["actions"])
-    assert known["mlflow"]["actions"] == ["Read:models", "List:models", "Write:models"]
+    assert known["mlflow"]["actions"] == ["Read:models", "List:models", "Write:models/mlflow/*"]
 
 
 def test_the_keys_of_ingest_open_every_bucket_that_a_source_may_lie_in(folder: Path) -> None:
