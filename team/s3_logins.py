@@ -15,6 +15,8 @@ _USERS = {
     "s3-worker": "orchestrator",
 }
 _STAGES = tuple(f"ratchet-{stage}" for stage in STAGES)
+_OF_A_BUCKET = "ratchet-bucket-"
+"""So begins the profile of a bucket that has keys, or an address, of its own: of sources (docs/operations.md)."""
 
 
 def of_the_stack(secrets: Mapping[str, str]) -> dict[str, str]:
@@ -39,6 +41,12 @@ def of_elsewhere(given: str, where: str) -> dict[str, str]:
     profiles = {name: dict(parser[name]) for name in parser.sections()}
     if any("source_profile" in profile for profile in profiles.values()):
         return dict.fromkeys(_USERS, given)
+    lacking = [user for user in ("admin", "orchestrator", "reader") if user not in profiles]
+    if profiles and lacking and "default" not in profiles:  # without any, the role of the host may have the rights
+        raise ConfigurationError(
+            f"RATCHET_S3_CREDENTIALS: {where} has no profile {', '.join(lacking)}, and no default",
+            remedy="add it; docs/team.md says who uses which",
+        )
     return _files(profiles)
 
 
@@ -47,6 +55,8 @@ def _files(profiles: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     for file, user in _USERS.items():
         mine = profiles.get(user, profiles.get("default"))
         taken = {"default": mine} if mine is not None else {}
+        if user == "orchestrator":
+            taken |= {name: keys for name, keys in profiles.items() if name.startswith(_OF_A_BUCKET)}
         if file == "s3-worker":
             taken |= {name: profiles[name] for name in _STAGES if name in profiles}
         parser = ConfigParser(interpolation=None, default_section="")

@@ -14,6 +14,7 @@ from moto.core import set_initial_no_auth_action_count
 from moto.iam.access_control import IAMPolicy, PermissionResult
 
 from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.stages import STAGES
 from team import s3_logins
 from team.s3_rights import iam_policies, seaweed_actions
@@ -137,6 +138,9 @@ def test_each_service_gets_its_own_user_of_an_s3_elsewhere() -> None:
         "s3-mlflow": ["mlflow"],
         "s3-worker": ["orchestrator", "ratchet-train", "ratchet-report"],
     }
+    of_a_bucket = f"{text}[ratchet-bucket-lake]\naws_access_key_id = AK-lake\nendpoint_url = https://lake.example\n"
+    files = s3_logins.of_elsewhere(of_a_bucket, "file")  # plans and ingest read sources
+    assert {name for name, content in files.items() if "lake.example" in content} == {"s3-worker", "s3-orchestrator"}
     chained = f"{text}[ratchet-train2]\nsource_profile = admin\n"
     assert set(s3_logins.of_elsewhere(chained, "file").values()) == {chained}
 
@@ -172,3 +176,10 @@ def test_who_collects_garbage_may_see_uploads_that_nobody_finished() -> None:
 def test_a_policy_fits_into_a_user_and_does_not_grow_with_pipelines() -> None:
     for policy in iam_policies(SETTINGS).values():
         assert len("".join(json.dumps(policy).split())) < 1024  # AWS allows 2,048, and 6,144 in a managed policy
+
+
+def test_a_credentials_file_without_a_user_that_services_need_is_refused_before_they_start() -> None:
+    with pytest.raises(ConfigurationError, match="my-file has no profile admin, reader, and no default"):
+        s3_logins.of_elsewhere("[orchestrator]\naws_access_key_id = AK\n", "my-file")
+    assert "AK" in s3_logins.of_elsewhere("[default]\naws_access_key_id = AK\n", "my-file")["s3-admin"]
+    assert s3_logins.of_elsewhere("", "my-file")["s3-admin"] == ""  # a role of the host
