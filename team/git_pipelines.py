@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PLACE = Path("/srv/pipelines")
 """The volume, in each container."""
 CURRENT = "current"
-_VERSIONS, _ASKED = "versions", ".asked"
+_VERSIONS, _ASKED, _NEW = "versions", ".asked", ".new-"
 _LOGIN = Path("/run/secrets/pipelines-credentials")
 _EVERY_S = 30
 _SILENT_S = 600
@@ -134,9 +134,8 @@ def _fetch(client: "GitClient", path: str, commit: "ObjectID", source: Source, v
     from dulwich.repo import Repo
 
     version.parent.mkdir(exist_ok=True)
-    for left in place.glob(".new-*"):  # by a process that was killed
-        shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(dir=place, prefix=".new-") as folder:
+    _sweep(place)
+    with tempfile.TemporaryDirectory(dir=place, prefix=_NEW) as folder:
         with Repo.init_bare(f"{folder}/repository", mkdir=True) as repository:
             client.fetch(path.encode(), repository, determine_wants=lambda *_, **__: [commit], depth=1)
             written = Path(folder) / "files"
@@ -200,20 +199,30 @@ def _current(place: Path) -> Path | None:
 
 def _switch(place: Path, version: Path) -> None:
     before = _current(place)
-    link = place / ".new-link"
+    if before is not None and before.is_dir():
+        os.utime(before)  # from now on it counts as old; first, since a process that is killed does not come back to it
+    link = place / ".link"
     link.unlink(missing_ok=True)
     link.symlink_to(version.relative_to(place))
     link.rename(place / CURRENT)
-    if before is not None and before.is_dir():
-        os.utime(before)  # from now on it counts as old
 
 
 def _prune(place: Path) -> None:
-    """Delete the commits that were replaced long ago."""
+    """Delete the commits that were replaced long ago.
+
+    Each loses its name first: what a process that is killed leaves of it is no commit, if the branch comes back to it.
+    """
     current = _current(place)
     for version in (place / _VERSIONS).iterdir():
         if version != current and version.stat().st_mtime < time.time() - _KEPT_S:
-            shutil.rmtree(version)
+            version.rename(place / f"{_NEW}{version.name}")
+    _sweep(place)
+
+
+def _sweep(place: Path) -> None:
+    """Delete what a process that was killed has left."""
+    for left in place.glob(f"{_NEW}*"):
+        shutil.rmtree(left)
 
 
 def healthy(place: Path) -> str | None:

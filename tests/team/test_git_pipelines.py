@@ -1,6 +1,7 @@
 """The pipelines of a git repository: a branch is followed, and what was fetched stays when git is away."""
 
 import os
+import shutil
 import threading
 import time
 from base64 import b64encode
@@ -82,6 +83,48 @@ def test_a_history_that_was_written_anew_is_followed_too(repository: Repository,
     repository.git("reset", "--quiet", "--hard", first)
     assert update(repository.source(), place) == first
     assert read(place)["README"] == "read\n"
+
+
+@pytest.mark.parametrize("call", ["symlink_to", "rename", "utime", "rmtree"])
+def test_a_process_that_is_killed_leaves_whole_commits_and_the_next_one_goes_on(
+    repository: Repository, place: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    class _KilledError(BaseException): ...
+
+    owner: Any = {"symlink_to": Path, "rename": Path, "utime": os, "rmtree": shutil}[call]
+    real = getattr(owner, call)
+
+    def killed_after(first: Any, *words: Any, **more: Any) -> Any:
+        if call == "rmtree":  # in its middle
+            next(path for path in Path(first).rglob("*") if path.is_file()).unlink()
+            raise _KilledError
+        made = real(first, *words, **more)
+        if call != "rename" or Path(words[0]).name == CURRENT:
+            raise _KilledError
+        return made
+
+    first = update(repository.source(), place)
+    assert first is not None
+    before = read(place)
+    reading = (place / CURRENT).resolve()
+    os.utime(reading, times=(time.time() - 7200,) * 2)
+    repository.commit(README="two\n")
+    if call == "rmtree":
+        update(repository.source(), place)
+        os.utime(reading, times=(time.time() - 7200,) * 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, call, killed_after)
+        with pytest.raises(_KilledError):
+            update(repository.source(), place)
+    if call == "rename":  # who reads the earlier commit goes on
+        update(repository.source(), place)
+        assert (reading / "README").read_text() == "read\n"
+    third = repository.commit(README="three\n")
+    assert update(repository.source(), place) == third
+    repository.git("reset", "--quiet", "--hard", first)  # the branch goes back
+    assert update(repository.source(), place) == first
+    assert read(place) == before
+    assert [path.name for path in place.iterdir() if path.name.startswith(".new")] == []
 
 
 def test_while_git_is_away_the_pipelines_stay_and_the_service_is_unhealthy_after_ten_minutes(
