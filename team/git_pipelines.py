@@ -1,7 +1,8 @@
 """The service `pipelines`: it has the pipelines of a git repository in a folder, and follows a branch.
 
-Each commit is a folder of its own, `versions/COMMIT`, and `current` is a link to the newest. So a program that follows
-the link once reads one commit. Whether git answers matters only for what is new: what was fetched stays.
+Each commit is a folder of its own, `versions/COMMIT` (a subfolder of it `versions/COMMIT-DIGEST`), and `current` is a
+link to the newest. So a program that follows the link once reads one commit. Whether git answers matters only for what
+is new: what was fetched stays.
 
 A change here violates the promise of the project when one plan can be made of two commits, or when a commit goes away
 while a plan is made of it.
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -68,7 +70,7 @@ def update(source: Source, place: Path) -> str | None:
     try:
         with _client(source) as (client, path):
             commit = _newest(client, path, source)
-            version = place / _VERSIONS / commit.decode()
+            version = place / _VERSIONS / _name(commit, source)
             changes = _current(place) != version
             if changes and not version.is_dir():
                 _fetch(client, path, commit, source, version, place)
@@ -90,7 +92,13 @@ def update(source: Source, place: Path) -> str | None:
         ) from error
     _prune(place)
     (place / _ASKED).touch()
-    return version.name if changes else None
+    return commit.decode() if changes else None
+
+
+def _name(commit: "ObjectID", source: Source) -> str:
+    """The name of a folder with these files: those of another subfolder of the same commit are others."""
+    below = sha256(source.subfolder.strip("/").encode()).hexdigest()[:8] if source.subfolder else ""
+    return "-".join(filter(None, (commit.decode(), below)))
 
 
 class _Pool(PoolManager):

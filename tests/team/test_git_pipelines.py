@@ -57,6 +57,14 @@ def test_the_newest_commit_of_a_branch_is_there_and_a_subfolder_alone_if_one_is_
     assert read(place) == {"shop/features.py": "# two\n", "shop/pipeline.yaml": "name: shop\n"}
 
 
+def test_another_subfolder_of_the_same_commit_is_read_at_once(repository: Repository, place: Path) -> None:
+    commit = repository.git("rev-parse", "HEAD")
+    for subfolder, files in (("", 3), ("pipelines", 2), ("pipelines/shop/", 2), ("", 3)):
+        assert update(repository.source(subfolder=subfolder), place) == commit
+        assert len(read(place)) == files
+        assert update(repository.source(subfolder=subfolder), place) is None
+
+
 def test_who_follows_the_link_once_reads_one_commit_which_stays_for_an_hour(
     repository: Repository, place: Path
 ) -> None:
