@@ -10,6 +10,7 @@ while a plan is made of it.
 
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -42,7 +43,7 @@ _SILENT_S = 600
 _KEPT_S = 3600
 """So long a commit stays after the next one has come: a plan reads its folder."""
 _ANSWERS_S = 60
-_FILE, _PROGRAM = 0o100644, 0o100755
+_NOWHERE = "links and submodules are left out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,15 +155,22 @@ def _fetch(client: "GitClient", path: str, commit: "ObjectID", source: Source, v
 
 
 def _write(repository: "Repo", commit: "ObjectID", source: Source, target: Path, before: Path | None) -> None:
-    """The files of a commit. One that is as before keeps its time, by which a new pipeline is known."""
+    """The files of a commit. One that is as before keeps its time, by which a new pipeline is known.
+
+    In the place of what is no plain file is a link that leads nowhere: the plan of its pipeline refuses it by name.
+    """
     left_out = []
     for name, mode, content in _files(repository, commit, source):
         path = PurePosixPath(name)
-        if mode not in {_FILE, _PROGRAM} or {"..", ".git"} & set(path.parts) or path.is_absolute():
+        if {"..", ".git"} & set(path.parts) or path.is_absolute():
             left_out.append(name)
             continue
         file = target / path
         file.parent.mkdir(parents=True, exist_ok=True)
+        if not stat.S_ISREG(mode):
+            left_out.append(name)
+            file.symlink_to(_NOWHERE)
+            continue
         old = before / path if before is not None else None
         if old is not None and old.is_file() and old.read_bytes() == content:
             os.link(old, file)
@@ -194,7 +202,7 @@ def _files(repository: "Repo", commit: "ObjectID", source: Source) -> Iterator[t
                 remedy="correct RATCHET_PIPELINES_SUBFOLDER; then `make up`",
             )
     for entry in iter_tree_contents(repository.object_store, tree):
-        blob = repository[entry.sha] if entry.mode in {_FILE, _PROGRAM} else None
+        blob = repository[entry.sha] if stat.S_ISREG(entry.mode) else None
         yield entry.path.decode(errors="replace"), entry.mode, blob.data if isinstance(blob, Blob) else b""
 
 

@@ -15,6 +15,7 @@ from dulwich.repo import Repo
 from dulwich.server import BackendRepo, DictBackend
 from dulwich.web import make_wsgi_chain
 
+from ratchet.contracts import bundle
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from team.git_pipelines import CURRENT, Source, healthy, update
 from tests.team.repository import Repository
@@ -163,14 +164,25 @@ def test_what_does_not_exist_is_said_with_what_does(repository: Repository, plac
     assert [path.name for path in place.iterdir() if path.name.startswith(".new")] == []
 
 
-def test_links_are_left_out_since_they_can_lead_anywhere(
+def test_a_link_leads_nowhere_and_a_pipeline_with_one_is_refused_by_its_plan(
     repository: Repository, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (repository.folder / "pipelines" / "secret").symlink_to("/etc/passwd")
-    repository.commit()
-    update(repository.source(), place)
-    assert "pipelines/secret" not in read(place)
-    assert "left out" in capsys.readouterr().out
+    (repository.folder / "secret").symlink_to("/etc/passwd")
+    (repository.folder / "pipelines" / "shop" / "model.py").symlink_to("../../README")
+    commit = repository.git("rev-parse", "HEAD")
+    repository.git("update-index", "--add", "--cacheinfo", f"160000,{commit},pipelines/shop/library")
+    repository.git("add", "pipelines", "secret")
+    repository.git("commit", "--quiet", "--message", "links")
+    for _ in range(2):  # the second commit is made beside the first
+        update(repository.source(), place)
+        shop = place / CURRENT / "pipelines" / "shop"
+        assert not (place / CURRENT / "secret").exists()
+        assert not (shop / "model.py").exists()
+        assert not (shop / "library").exists()
+        assert "left out" in capsys.readouterr().out
+        with pytest.raises(ConfigurationError, match="is not a plain file"):
+            bundle.pack(shop)
+        repository.git("commit", "--quiet", "--allow-empty", "--message", "again")
 
 
 @pytest.fixture
