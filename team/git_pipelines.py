@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from urllib3 import BaseHTTPResponse, PoolManager
 from urllib3.exceptions import HTTPError
+from urllib3.util import Retry
 
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 
@@ -118,7 +119,7 @@ def _client(source: Source) -> "Iterator[tuple[GitClient, str]]":
     from dulwich.client import get_transport_and_path
 
     user, _, token = source.login.strip().partition(":")
-    with _Pool(timeout=_ANSWERS_S, retries=False) as pool:
+    with _Pool(timeout=_ANSWERS_S, retries=Retry(total=3, connect=0, read=0, other=0, status=0)) as pool:
         yield get_transport_and_path(
             source.url, username=user or None, password=token or None, pool_manager=pool, quiet=True
         )

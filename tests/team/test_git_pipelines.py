@@ -194,6 +194,11 @@ def served(repository: Repository) -> Iterator[str]:
     wanted = f"Basic {b64encode(LOGIN.encode()).decode()}"
 
     def guarded(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"].startswith("/old.git"):
+            query = f"?{environ['QUERY_STRING']}" if environ["QUERY_STRING"] else ""
+            place = environ["PATH_INFO"].replace("/old.git", "/shop.git") + query
+            start("301 Moved Permanently", [("Location", place), ("Content-Length", "0")])
+            return [b""]
         if environ.get("HTTP_AUTHORIZATION") != wanted:
             start("401 Unauthorized", [("WWW-Authenticate", "Basic"), ("Content-Length", "0")])
             return [b""]
@@ -222,3 +227,11 @@ def test_a_repository_over_http_is_read_with_its_log_in_alone(repository: Reposi
     assert read(place)["shop/features.py"] == "# one\n"
     second = repository.commit(pipelines__shop__features_py="# two\n")
     assert update(source, place) == second
+
+
+def test_a_repository_that_has_moved_is_found_under_its_old_address(
+    repository: Repository, served: str, place: Path
+) -> None:
+    source = Source(url=served.replace("shop.git", "old.git"), login=LOGIN)
+    assert update(source, place) == repository.git("rev-parse", "HEAD")
+    assert read(place)["README"] == "read\n"
