@@ -14,6 +14,7 @@ import stat
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -67,7 +68,16 @@ def update(source: Source, place: Path) -> str | None:
     Unavailable if git does not answer. Then the folder is as before.
     """
     from dulwich.client import HTTPUnauthorized
-    from dulwich.errors import GitProtocolError, NotGitRepository
+    from dulwich.errors import (
+        ApplyDeltaError,
+        ChecksumMismatch,
+        FileFormatException,
+        GitProtocolError,
+        NotGitRepository,
+        WrongObjectException,
+    )
+
+    damaged = (ApplyDeltaError, ChecksumMismatch, FileFormatException, WrongObjectException, zlib.error, LookupError)
 
     try:
         with _client(source) as (client, path):
@@ -88,7 +98,7 @@ def update(source: Source, place: Path) -> str | None:
             f"{source.url} is no git repository, or one that this log-in may not see",
             remedy="correct RATCHET_PIPELINES or RATCHET_PIPELINES_CREDENTIALS; then `make up`",
         ) from error
-    except (GitProtocolError, HTTPError, OSError) as error:
+    except (GitProtocolError, HTTPError, OSError, ValueError, *damaged) as error:
         raise Unavailable(
             f"{source.url} cannot be fetched: {error}", remedy="nothing, if it passes; the pipelines stay as they are"
         ) from error

@@ -4,6 +4,7 @@ import os
 import shutil
 import threading
 import time
+import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
+from dulwich.errors import ChecksumMismatch
 from dulwich.repo import Repo
 from dulwich.server import BackendRepo, DictBackend
 from dulwich.web import make_wsgi_chain
@@ -147,6 +149,20 @@ def test_while_git_is_away_the_pipelines_stay_and_the_service_is_unhealthy_after
     assert healthy(place) is None
     os.utime(place / ".asked", times=(time.time() - 601,) * 2)
     assert "has not answered for 601 s" in str(healthy(place))
+
+
+@pytest.mark.parametrize("error", [zlib.error("incorrect data check"), ChecksumMismatch(b"a", b"b"), KeyError(b"c")])
+def test_an_answer_that_is_damaged_on_its_way_is_asked_for_again(
+    repository: Repository, place: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def damaged(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr("team.git_pipelines._fetch", damaged)
+        with pytest.raises(Unavailable, match="cannot be fetched"):
+            update(repository.source(), place)
+    assert update(repository.source(), place)
 
 
 def test_what_does_not_exist_is_said_with_what_does(repository: Repository, place: Path) -> None:
