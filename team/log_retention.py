@@ -1,4 +1,7 @@
-"""The service `logs`: it deletes logs of Airflow that are older than RATCHET_LOGS_KEEP_DAYS, here and in the bucket."""
+"""The service `logs`: it deletes logs of Airflow that are older than RATCHET_LOGS_KEEP_DAYS, here and in the bucket.
+
+It also puts logs of this host into the bucket that S3 did not take when their tasks ended.
+"""
 
 import os
 import sys
@@ -10,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from team.bucket_logs import BucketLogs, logs_client
+
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
@@ -18,27 +23,11 @@ _MARK = Path(tempfile.gettempdir()) / "expired"
 """Its time is that of the last deletion."""
 _EVERY_S = 3600
 _AGAIN_S = 30
-"""After a failure, as at the start of the stack, when S3 and the bucket are not there yet."""
+"""Until it looks for logs to send, and after a failure, as at the start of the stack, when there is no bucket yet."""
 _LATE_S = 3 * _EVERY_S
 _DAY_S = 24 * 3600
-_ANSWERS_S = 10
 _AT_ONCE = 1000
 """S3 deletes so many objects with one request."""
-
-
-def logs_client() -> "S3Client":
-    """A client of S3 that does not wait long for an answer: logs can wait."""
-    import boto3
-    from botocore.config import Config
-
-    settings = Config(
-        s3={"addressing_style": "path"} if os.environ.get("AWS_ENDPOINT_URL") else None,
-        connect_timeout=_ANSWERS_S,
-        read_timeout=_ANSWERS_S,
-        retries={"total_max_attempts": 2},
-    )
-    client: S3Client = boto3.client("s3", region_name=os.environ.get("AWS_REGION"), config=settings)
-    return client
 
 
 def expire_files(folder: Path, before: float) -> int:
@@ -85,21 +74,24 @@ def main() -> int:
     from botocore.exceptions import BotoCoreError, ClientError
 
     place, days = os.environ.get("RATCHET_LOGS"), int(os.environ["RATCHET_LOGS_KEEP_DAYS"])
-    client, said = logs_client(), ""
+    client, said, due = logs_client(), "", 0.0
     while True:
         before = time.time() - days * _DAY_S
         try:
-            gone = (expire_files(_FOLDER, before), expire_objects(client, place, before) if place else 0)
+            files = expire_files(_FOLDER, before) if time.monotonic() >= due else 0  # whatever S3 says
+            if place and (sent := BucketLogs(place, _FOLDER).send_again()):
+                print(f"logs: put {sent} logs into {place} that could not go there before", flush=True)
+            if time.monotonic() >= due:
+                objects = expire_objects(client, place, before) if place else 0
+                due = time.monotonic() + _EVERY_S
+                _MARK.touch()
+                if files or objects:
+                    print(f"logs: deleted {files} files and {objects} objects of more than {days} days", flush=True)
+            said = ""
         except (BotoCoreError, ClientError, OSError) as error:
-            if said != (said := f"logs: old logs stay: {error}"):
+            if said != (said := f"logs: old logs stay in the bucket, and new ones here: {error}"):
                 print(said, flush=True)
-            time.sleep(_AGAIN_S)
-            continue
-        _MARK.touch()
-        said = ""
-        if any(gone):
-            print(f"logs: deleted {gone[0]} files and {gone[1]} objects of more than {days} days", flush=True)
-        time.sleep(_EVERY_S)
+        time.sleep(_AGAIN_S)
 
 
 if __name__ == "__main__":

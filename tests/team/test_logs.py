@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import BotoCoreError
 
 from team import log_retention
+from team.bucket_logs import BucketLogs
 from team.log_retention import expire_files, expire_objects
 from tests.s3 import S3Server
 from tests.team.buckets import contents, stored
@@ -97,9 +99,11 @@ def test_where_s3_is_not_there_yet_it_is_asked_again_soon(
     class _EndOfTestError(Exception): ...
 
     slept: list[float] = []
+    said: list[bool] = []
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
+        said.append((tmp_path / "expired").exists())
         if len(slept) == 2:
             client.create_bucket(Bucket=f"{bucket}-late")
         elif len(slept) > 2:
@@ -113,7 +117,33 @@ def test_where_s3_is_not_there_yet_it_is_asked_again_soon(
     monkeypatch.setattr("sys.argv", ["log_retention"])
     with pytest.raises(_EndOfTestError):
         log_retention.main()
-    assert slept == [30, 30, 3600]
-    assert capsys.readouterr().out.count("old logs stay") == 1
+    assert slept == [30, 30, 30]
+    assert said == [False, False, True]
+    assert capsys.readouterr().out.count("old logs stay in the bucket") == 1
     monkeypatch.setattr("sys.argv", ["log_retention", "healthy"])
     assert log_retention.main() == 0
+
+
+def test_a_log_that_s3_did_not_take_goes_there_when_it_is_back_whatever_is_there_of_it(
+    bucket: str, client: "S3Client", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / LOG
+    file.parent.mkdir(parents=True)
+    file.write_text("began\n")
+    BucketLogs(f"s3://{bucket}/tasks", tmp_path).upload(LOG)  # the task was deferred
+    file.write_text("began\nfailed: why\n")
+    with monkeypatch.context() as away:
+        away.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+        away.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+        logs = BucketLogs(f"s3://{bucket}/tasks", tmp_path)
+        logs.upload(LOG)
+        logs.upload("absent.log")
+        assert caplog.text.count("stays on this host") == 2
+        with pytest.raises(BotoCoreError):
+            logs.send_again()
+    logs = BucketLogs(f"s3://{bucket}/tasks", tmp_path)
+    assert logs.read(LOG, None)[1] == ["began"]
+    assert logs.send_again() == 1
+    assert logs.read(LOG, None)[1] == ["began\nfailed: why"]
+    assert logs.send_again() == 0
+    assert list((tmp_path / ".unsent").iterdir()) == []

@@ -1,0 +1,120 @@
+"""The logs of tasks in a bucket: put there when a task has ended, and again later if S3 was away then."""
+
+import logging
+import os
+from collections.abc import Generator
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+_UNSENT = ".unsent"
+"""The folder of marks: a file for each log that is not in the bucket as it is here, with its path."""
+_ANSWERS_S = 10
+_log = logging.getLogger(__name__)
+
+
+def logs_client() -> "S3Client":
+    """A client of S3 that does not wait long for an answer: logs can wait."""
+    import boto3
+    from botocore.config import Config
+
+    settings = Config(
+        s3={"addressing_style": "path"} if os.environ.get("AWS_ENDPOINT_URL") else None,
+        connect_timeout=_ANSWERS_S,
+        read_timeout=_ANSWERS_S,
+        retries={"total_max_attempts": 2},
+    )
+    client: S3Client = boto3.client("s3", region_name=os.environ.get("AWS_REGION"), config=settings)
+    return client
+
+
+class BucketLogs:
+    """The logs of tasks below a place in S3. It is a `RemoteLogIO` of Airflow's."""
+
+    processors: tuple[Any, ...] = ()
+    """Of each line while it is written: none."""
+
+    def __init__(self, place: str, folder: Path) -> None:
+        """place: s3://bucket, or a prefix in it. folder: Airflow's folder of logs on this host."""
+        parts = urlsplit(place)
+        self._bucket, self._prefix, self._folder = parts.netloc, parts.path.strip("/"), folder
+
+    def upload(self, path: os.PathLike[str] | str, _task: Any = None) -> None:
+        """Put a log there, after what another host has put there of the same attempt. What fails is marked."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            self._send(os.fspath(path))
+        except (BotoCoreError, ClientError, OSError) as error:
+            _log.warning("the log %s stays on this host: %s", path, error)
+            if (self._folder / path).is_file():
+                mark = self._mark(os.fspath(path))
+                mark.parent.mkdir(exist_ok=True)
+                mark.write_text(os.fspath(path), encoding="utf-8")
+
+    def send_again(self) -> int:
+        """Put the marked logs of this host there; the number. Raises what S3 says."""
+        sent = 0
+        for mark in (self._folder / _UNSENT).glob("*"):
+            path = mark.read_text(encoding="utf-8")
+            if path and (self._folder / path).is_file():
+                self._send(path)
+                sent += 1
+            else:  # it is deleted, or the mark was half written
+                mark.unlink(missing_ok=True)
+        return sent
+
+    def _send(self, path: str) -> None:
+        key = self._key(path)
+        content = (self._folder / path).read_bytes()
+        earlier = self._content(key)
+        if not content.startswith(earlier):
+            content = earlier + content
+        self._client.put_object(Bucket=self._bucket, Key=key, Body=content)
+        self._mark(path).unlink(missing_ok=True)
+
+    def stream(self, relative_path: str, _task: Any) -> tuple[list[str], list[Generator[str, None, None]]]:
+        """The places of the logs of an attempt, that of the triggerer too, and their lines."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            listed = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._key(relative_path))
+        except (BotoCoreError, ClientError) as error:
+            return [f"{self._bucket} does not answer: {error}"], []
+        keys = [each["Key"] for each in listed.get("Contents", [])]
+        return [f"s3://{self._bucket}/{key}" for key in keys], [self._lines(key) for key in keys]
+
+    def read(self, relative_path: str, task: Any) -> tuple[list[str], list[str]]:
+        """See `stream`."""
+        places, streams = self.stream(relative_path, task)
+        return places, ["\n".join(lines) for lines in streams]
+
+    def _lines(self, key: str) -> Generator[str, None, None]:
+        body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"]
+        for line in body.iter_lines():
+            yield line.decode(errors="replace")
+
+    def _content(self, key: str) -> bytes:
+        from botocore.exceptions import ClientError
+
+        try:
+            return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"NoSuchKey", "404"}:
+                return b""
+            raise
+
+    def _key(self, path: str) -> str:
+        return f"{self._prefix}/{path}".lstrip("/")
+
+    def _mark(self, path: str) -> Path:
+        return self._folder / _UNSENT / sha256(path.encode()).hexdigest()
+
+    @cached_property
+    def _client(self) -> "S3Client":
+        return logs_client()
