@@ -32,6 +32,7 @@ from tests.s3 import S3Server
 from tests.s3_proxy import Refusal, s3_proxy
 from tests.s3_tokens import Tokens
 
+pytestmark = pytest.mark.heavy
 DAY = date(2026, 3, 20)
 KINDS = {"store": "does not answer", "keys": "answered ExpiredToken"}
 """What goes away, and what is said of it: the store, which breaks each connection; or its keys, which expire."""
