@@ -10,6 +10,7 @@ NAMES = (
     "parse",
     "hop",
     "follow",
+    "night200",
     "rerun",
     "logs",
     "backfill",

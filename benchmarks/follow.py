@@ -3,7 +3,7 @@
 As many pipelines as there are stages ask a database that accepts connections and answers nothing, so each `ingest`
 waits in its container until the database goes away. One Airflow follows them in its tasks, the next one leaves them to
 its triggerer. Memory is the proportional set size (PSS) of all of Airflow's processes with the stages running, less
-what it was before.
+what it was in the same Airflow before its first run: the median of half a minute each.
 """
 
 import json
@@ -23,12 +23,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import psutil
-
+from benchmarks.airflow_memory import steady_memory
 from benchmarks.measure import Result
 from local.airflow_api import AirflowApi
 from local.services import Services
-from local.supervision.state import read
 from ratchet.checkout import PIPELINES, ROOT
 from ratchet.contracts.environment import variable
 from ratchet.contracts.labels import Label
@@ -37,7 +35,7 @@ from ratchet.runs.jobs import store_label
 from ratchet.store.opening import open_store
 
 _GOAL_MIB = 10.0
-_DEFER_S = "15"
+_DEFER_S = "5"
 _SETTLE_S = 30.0
 """Seconds between the last change of a task's state and the measurement."""
 _SOURCE = """\
@@ -50,9 +48,13 @@ source:
 
 
 class _Followed(NamedTuple):
-    """memory_mib: of Airflow for each stage. delays_s: from the end of each container to its task."""
+    """memory_mib: of Airflow for each stage. grown_mib: of each server. delays_s: from a container's end to its task.
+
+    slots: of workers that are taken.
+    """
 
     memory_mib: float
+    grown_mib: dict[str, float]
     delays_s: list[float]
     slots: int
 
@@ -74,6 +76,7 @@ def run(*, full: bool) -> Result:
             ("stages that run at once", str(count)),
             ("followed in their tasks", f"{tasks.memory_mib:.1f} MiB each, {tasks.slots} slots of workers"),
             ("left to the triggerer", f"{triggerer.memory_mib:.1f} MiB each, {triggerer.slots} slots of workers"),
+            *((f"  {name}", f"{grown:+.1f} MiB in all") for name, grown in triggerer.grown_mib.items()),
             ("from the end to the task, median", f"{statistics.median(delays):.1f} s"),
             ("95th percentile", f"{delays[round(0.95 * (len(delays) - 1))]:.1f} s"),
         ),
@@ -101,18 +104,18 @@ def _follow(count: int, defer_s: str) -> _Followed:
         for name in names:
             api.wait_for_dag(name)
         time.sleep(_SETTLE_S)
-        before = _memory(home)
+        before = steady_memory(home, seconds=_SETTLE_S)
         for name in names:
             api.call("PATCH", f"/dags/{name}", {"is_paused": False})
             api.trigger(name, "bench", conf={})
         state = "deferred" if float(defer_s) else "running"
         engine, wanted = DockerRunner(), {Label.STORE: store_label(open_store(services.store).uri)}
-        _until(lambda: len(engine.find(wanted)) == count and _states(api, names) == [state] * count)
-        time.sleep(_SETTLE_S)
-        used = _memory(home) - before
+        _until(lambda: _states(api, names) == [state] * count and len(engine.find(wanted)) == count)
+        after = steady_memory(home, seconds=_SETTLE_S)
+        grown = {name: after[name] - before[name] for name in after}
         slots = sum(one == "running" for one in _states(api, names))
         delays = _delays(api, names, engine.find(wanted), hang_up) if float(defer_s) else []
-        return _Followed(used / 2**20 / count, delays, slots)
+        return _Followed(sum(grown.values()) / count, grown, delays, slots)
 
 
 @contextmanager
@@ -159,22 +162,14 @@ def _silent_database() -> Iterator[tuple[int, Callable[[], None]]]:
     yield int(server.getsockname()[1]), hang_up
 
 
-def _memory(home: Path) -> float:
-    """The PSS of all processes of Airflow, in bytes."""
-    known = read(home)
-    assert known is not None
-    roots = [server.process.pid for server in known.servers if server.process is not None and server.name != "mlflow"]
-    everything = {one.pid: one for root in roots for one in _family(psutil.Process(root))}
-    return float(sum(one.memory_full_info().pss for one in everything.values() if one.is_running()))
-
-
-def _family(root: psutil.Process) -> list[psutil.Process]:
-    return [root, *root.children(recursive=True)]
-
-
 def _states(api: AirflowApi, names: list[str]) -> list[str]:
-    """The state of each `ingest`."""
-    return [str(api.tasks(name, "bench").get("ingest", {}).get("state")) for name in names]
+    """The state of each `ingest`. Raises if one has failed."""
+    found = [api.tasks(name, "bench") for name in names]
+    if failed := {
+        task for tasks in found for task, said in tasks.items() if said["state"] in {"failed", "up_for_retry"}
+    }:
+        raise RuntimeError(f"{', '.join(sorted(failed))} failed")
+    return [str(tasks.get("ingest", {}).get("state")) for tasks in found]
 
 
 def _delays(api: AirflowApi, names: list[str], containers: list[str], hang_up: Callable[[], None]) -> list[float]:
