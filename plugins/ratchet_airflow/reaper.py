@@ -39,6 +39,7 @@ class ReapOperator(BaseOperator):
         from ratchet.runs.reaping import free_leases, orphans, reap
         from ratchet.store.opening import open_store
 
+        _look_for_the_watch()
         if engine_expected(environment().runner):
             await_engine(PATIENCE_S)
         elif reason := engine_available():
@@ -69,6 +70,16 @@ class ReapOperator(BaseOperator):
         for freed in free_leases(store, runner):
             self.log.info("%s: its container is gone, and another host need not wait for it any more", freed)
         return len(found)
+
+
+def _look_for_the_watch() -> None:
+    """Tell people if nobody has started it. Whatever fails here, the reaper goes on."""
+    from ratchet.store.opening import open_store
+    from ratchet_airflow.watch import presence
+    from ratchet_airflow.watch.guard import Guard
+
+    with Guard("cannot see whether a watch is running"):
+        presence.report(open_store(settings.read().store))
 
 
 def build() -> DAG:

@@ -59,6 +59,16 @@ def message(installation: str, name: str) -> str:
     return join("outbox", installation, "messages", f"{name}.json")
 
 
+def watch(installation: str) -> str:
+    """The mark of the watch: when it was written last, a watch lived."""
+    return join("outbox", installation, "watch.json")
+
+
+def no_watch(installation: str) -> str:
+    """The mark of the first look that found no watch."""
+    return join("outbox", installation, "no-watch.json")
+
+
 def sent(event: str, receiver: str) -> str:
     """The mark that a receiver has the letter about an event; beside the event's own file."""
     return f"{event.rpartition('/')[0]}/{segment(f'sent-{receiver}.{last(event)}')}"

@@ -33,7 +33,7 @@ from ratchet_airflow.links import page_of
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.shares import is_share
 from ratchet_airflow.timetable import DayBeforeTimetable
-from ratchet_airflow.watch import waiting
+from ratchet_airflow.watch import presence, waiting
 from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task
 from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.backfill_summary import summarise
@@ -78,6 +78,8 @@ class Scanner:
         if store is None:
             return True  # nothing can be claimed until it answers, and people were alerted to that
         waiting.deliver(store, Deadline(_DELIVER_S))  # first, so that no number of runs and no fault holds it
+        with Guard("cannot mark that the watch is there"):
+            presence.mark(store)
         moment = now or datetime.now(UTC)
         look = Look(self._server)
         read = self._read(look, moment)

@@ -21,6 +21,7 @@ from ratchet_airflow.alerts.delivery import addresses, outbox_of, post_message, 
 from ratchet_airflow.run_id import installation
 
 _WATCH = "watch"
+UNSEEN = "Meanwhile nobody hears of tasks that were killed, of late and stuck runs, and of the ends of backfills"
 _ANSWER_S = 30.0
 """Seconds for the store to answer; after that it counts as away."""
 _log = masked_logger("ratchet.alerts")
@@ -56,16 +57,21 @@ def deliver(store: Store, deadline: Deadline, now: Clock = utc) -> int:
 
 
 def say_refused(error: ConfigurationError | None, now: datetime) -> None:
-    """Tell each receiver of failures, once a day, that the watch may not read Airflow and so finds nothing there."""
-    for name in _receivers() if error is not None else ():
+    """Tell people that the watch may not read Airflow and so finds nothing there."""
+    if error is not None:
+        tell("refused", "Ratchet: the watch may not read Airflow", f"Cause: {mask(str(error))}\n{UNSEEN}", now)
+
+
+def tell(what: str, title: str, body: str, now: datetime) -> None:
+    """Tell each receiver of failures about the watch, once a day."""
+    for name in _receivers():
         letter = Letter(
-            event=outbox_paths.message(installation(), f"refused-{name}-{now:%Y-%m-%d}"),
+            event=outbox_paths.message(installation(), f"{what}-{name}-{now:%Y-%m-%d}"),
             receiver=name,
             pipeline=_WATCH,
             occasion=_WATCH,
-            title="Ratchet: the watch may not read Airflow",
-            body=f"Cause: {mask(str(error))}\n"
-            "Meanwhile nobody hears of tasks that were killed, of late and stuck runs, and of the ends of backfills",
+            title=title,
+            body=body,
             kind="failure",
             made=now,
             due=now + TAKEN,

@@ -1,0 +1,75 @@
+"""An Airflow whose watch nobody has started says so."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ratchet.contracts import outbox_paths
+from ratchet.store.opening import open_store
+from ratchet_airflow.reaper import ReapOperator
+from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.presence import away_for, mark
+from ratchet_airflow.watch.scan import Scanner
+from tests.plugins.webhook import Webhook
+
+ROOT = Path(__file__).resolve().parents[3]
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
+
+
+def test_the_reaper_tells_people_once_a_day_that_no_watch_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet.runners.choice.engine_expected", lambda _: False)
+    monkeypatch.setattr("ratchet.runners.engine.engine_available", lambda: "no engine")
+    store, reaper = open_store(str(tmp_path)), ReapOperator(task_id="reap")
+    with Webhook().listening() as hook:
+        for name, value in {
+            "RATCHET_STORE": str(tmp_path), "RATCHET_ALERT_LOG": str(tmp_path / "alerts.jsonl"),
+            "RATCHET_ALERTS_MLOPS": hook.url, "RATCHET_PIPELINES": str(ROOT / "dags" / "pipelines"),
+            "RATCHET_INSTALLATION": "here",
+        }.items():  # fmt: skip
+            monkeypatch.setenv(name, value)
+        assert reaper.execute({}) == 0  # from now on one is expected
+        clock = store.now_ns()
+        monkeypatch.setattr(type(store), "now_ns", lambda _: clock + int(3600e9))
+        for _ in range(2):
+            assert reaper.execute({}) == 0
+        (body,) = hook.received
+        assert body["title"] == "Ratchet: no watch is running"
+        assert "For 1h no watch has been there" in body["message"]
+        assert "python -m ratchet_airflow.watch" in body["message"]
+
+
+def test_a_reaper_that_starts_before_the_watch_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_INSTALLATION", "here")
+    store = open_store(str(tmp_path))
+    clock = store.now_ns()
+    for hours, watch, away in ((0, True, None), (9, False, None), (9.1, True, None), (20, False, None), (21, False, 1)):
+        at = clock + int(hours * 3600e9)
+        monkeypatch.setattr(type(store), "now_ns", lambda _, at=at: at)
+        found = None
+        if watch:
+            mark(store)
+            os.utime(tmp_path / "outbox/here/watch.json", ns=(at, at))
+        else:
+            found = away_for(store)
+            if found is None:
+                os.utime(tmp_path / "outbox/here/no-watch.json", ns=(at, at))
+        assert found == (away and timedelta(hours=away))
+
+
+def test_a_watch_that_scans_is_there_also_while_airflow_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_STORE", str(tmp_path))
+    monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
+    monkeypatch.setenv("RATCHET_INSTALLATION", "here")
+    store, scanner = open_store(str(tmp_path)), Scanner(AirflowServer("http://watch:x@127.0.0.1:9"))
+    for _ in range(2):
+        scanner.scan()
+    assert away_for(store) is None
+    assert store.head(outbox_paths.watch("here")) is not None
+    assert store.head(outbox_paths.no_watch("here")) is None
