@@ -19,7 +19,7 @@ MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("
 HOME = ROOT / "ratchet" / "contracts" / "environment.py"
 KNOWN = {variable(field) for field in Environment.model_fields}
 TEAMS_OWN = {"RATCHET_ARTIFACTS", "RATCHET_LISTEN", "RATCHET_LOGS", "RATCHET_LOGS_KEEP_DAYS"}
-"""Read in containers by `team.initialise` and `team.host` alone."""
+"""Read in containers by modules of `team` alone."""
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
