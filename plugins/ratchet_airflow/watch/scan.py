@@ -21,6 +21,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.quantities import show_duration
 from ratchet.outbox.deadline import Deadline
 from ratchet.runs.outcomes import outcomes
+from ratchet.runs.settling import settle
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow import folders, settings
@@ -71,6 +72,7 @@ class Scanner:
         self._away_since: float | None = None
         self._refused: ConfigurationError | None = None
         self._summarised: set[str] = set()
+        self._settled: set[str] = set()
 
     def scan(self, now: datetime | None = None) -> bool:
         """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
@@ -120,6 +122,10 @@ class Scanner:
         for run in runs:
             with Guard(f"cannot make the alerts of {run.dag_id} {run.run_id}"):
                 scan_run(run, now, look.tasks)
+            if run.state == "failed" and (ends := f"{run.dag_id} {run.run_id} {run.ended}") not in self._settled:
+                with Guard(f"cannot record the end of {run.dag_id} {run.run_id}"):
+                    _settle(run)
+                    self._settled.add(ends)
         for backfill in backfills:
             with Guard(f"cannot make the summary of backfill {backfill.number} of {backfill.dag_id}"):
                 self._scan_backfill(backfill, look)
@@ -227,6 +233,13 @@ def _failure(run: Run, task: Task, whole: Situation) -> _Due:
         link=run.task_link(task),
     )
     return make_alert("failure", where, report=_report(run)), where, failure_key(where)
+
+
+def _settle(run: Run) -> None:
+    """As where it exceeded its time limit while a stage waited: else its night is shown as unfinished for ever."""
+    with suppress(ConfigurationError):  # it was never planned
+        plan = find_plan(run.dag_id, run.run_id)
+        settle(open_store(plan.store), plan)
 
 
 def _left_out(backfill: Backfill, spec: PipelineSpec) -> int:

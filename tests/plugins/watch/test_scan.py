@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts import paths
+from ratchet.contracts.request import Outcome
+from ratchet.runs.outcomes import outcome_of_stage
+from ratchet.store.opening import open_store
 from ratchet_airflow.watch.airflow_runs import Run, Task
-from ratchet_airflow.watch.scan import scan_run
+from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.scan import Scanner, scan_run
+from tests.plugins.watch import airflow_api
 from tests.plugins.watch.airflow_rows import QUEUED, run, task
+from tests.runs.recorded import keep_plan
+from tests.runs.test_requests import DAY, plan
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -37,3 +45,22 @@ def test_the_watch_reports_each_once_with_or_without_a_plan(tmp_path: Path, monk
     assert still["cause"] == "no task has changed its state since 2026-11-21 02:00 UTC; ingest is running"
     assert silent["title"] == "search-ranking 2026-11-20: ingest failed"
     assert silent["link"].endswith("/dags/search-ranking/runs/r2/tasks/ingest?try_number=1")
+
+
+def test_a_run_that_failed_while_a_stage_waited_is_no_longer_shown_as_unfinished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "RATCHET_STORE": tmp_path, "RATCHET_ALERT_LOG": tmp_path / "alerts.jsonl", "RATCHET_INSTALLATION": "here",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, str(value))
+    store, made = open_store(str(tmp_path)), plan(run_id="run-1.here", data_date=DAY, store=str(tmp_path))
+    keep_plan(store, made)
+    name, key = made.spec.name, paths.outcome(made.spec.name, "run-1.here", "train")
+    store.create(key, Outcome(stage="train", state="failed", again=True).model_dump_json(by_alias=True).encode())
+    ended = airflow_api.run(name, "run-1", "failed", airflow_api.NOW - timedelta(hours=1))
+    with airflow_api.AirflowApi(dags=[airflow_api.dag(name)], runs=[ended]).listening() as api:
+        Scanner(AirflowServer(api.address)).scan()
+    found = outcome_of_stage(store, name, "run-1.here", "train")
+    assert found is not None
+    assert not found.again
