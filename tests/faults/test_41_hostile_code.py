@@ -143,7 +143,7 @@ def test_of_the_machines_folders_and_secrets_it_sees_its_own(attack: Attack, sta
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(0o777)
     for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
+        parent.chmod(parent.stat().st_mode | 0o055)
     source, store, other = (str(tmp_path / name) for name in ("source", "store", "other"))
     mounts = (Mount(path=source), Mount(path=store, read_only=False))
     runner = DockerRunner()
