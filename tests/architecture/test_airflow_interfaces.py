@@ -38,10 +38,6 @@ LEFT = {
         "airflow.api_fastapi.core_api.security",
     ): "who may read a DAG may read its pages; the auth manager's own interface needs the request's user from here too",
     (
-        "team/task_logs.py",
-        "airflow.config_templates.airflow_local_settings",
-    ): "Airflow's guide to logging says to copy this dictionary, and has no other place for it",
-    (
         "team/initialise.py",
         "airflow.providers.fab.auth_manager.cli_commands.utils",
     ): "the first user of an empty installation; `airflow users create` shows the password in the list of processes",

@@ -135,9 +135,8 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
         sys.path.append(str(ROOT / "plugins"))
     home = tmp_path_factory.mktemp("faulted")
     for folder in (home, *home.parents[:2]):
-        folder.chmod(
-            folder.stat().st_mode | 0o055
-        )  # containers are not root, and pytest's own folders are for their owner alone
+        # Containers are not root, and pytest's own folders are for their owner alone.
+        folder.chmod(folder.stat().st_mode | 0o055)
     made = FaultInstallation(
         home,
         {

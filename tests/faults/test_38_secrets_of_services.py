@@ -79,9 +79,8 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
     stage_image: str,
 ) -> None:
     for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(
-            folder.stat().st_mode | 0o055
-        )  # containers are not root, and pytest's own folders are for their owner alone
+        # Containers are not root, and pytest's own folders are for their owner alone.
+        folder.chmod(folder.stat().st_mode | 0o055)
     credentials = tmp_path / "mlflow-credentials"
     keys = {"mlflow_tracking_username": "ratchet", "mlflow_tracking_password": MLFLOW_CANARY}
     credentials.write_text("\n".join(["[mlflow]", *(f"{key} = {value}" for key, value in keys.items())]))

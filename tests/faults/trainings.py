@@ -97,9 +97,8 @@ def trainings(
     store_uri: where everything is kept, if not in the folder.
     """
     for parent in (folder, *folder.parents[:2]):
-        parent.chmod(
-            parent.stat().st_mode | 0o055
-        )  # containers are not root, and pytest's own folders are for their owner alone
+        # Containers are not root, and pytest's own folders are for their owner alone.
+        parent.chmod(parent.stat().st_mode | 0o055)
     data, pipeline = folder / "data", folder / "pipeline"
     pipeline.mkdir()
     (pipeline / "pipeline.yaml").write_text(PIPELINE.format(data=data), encoding="utf-8")
