@@ -34,6 +34,7 @@ from benchmarks.measure import Result
 from local.airflow_api import AirflowApi
 from local.services import Services
 from ratchet.checkout import PIPELINES, ROOT
+from ratchet.contracts import paths
 from ratchet.contracts.environment import variable
 from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import STAGES, Resources
@@ -244,12 +245,10 @@ def _templates(home: Path, services: Services) -> bytes:
     store = open_store(services.store)
     found = {}
     for stage in STAGES:
-        keys = [entry.key for entry in store.list(f"published/{_TEMPLATE}/{stage}/")]
-        for key in keys:
-            result = find_result(store, key.removesuffix("/manifest.json")) if key.endswith("/manifest.json") else None
-            if result is not None:
+        for prefix in {paths.published_prefix(entry.key) for entry in store.list(paths.published(_TEMPLATE, stage))}:
+            if (result := find_result(store, prefix)) is not None:
                 found[stage] = result.result.model_dump(mode="json", by_alias=True)
-    return json.dumps(found).encode()
+    return json.dumps({no_op.FILE: paths.last(paths.manifest("")), **found}).encode()
 
 
 @contextmanager

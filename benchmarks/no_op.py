@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 TEMPLATES = "/opt/ratchet/templates.json"
-"""The results of the template by stage, as the store has them."""
+"""The results of the template by stage, as the store has them, and what the file of a result is called."""
+FILE = "file"
 WAITS, GO = "waits-", "go"
 
 
@@ -24,7 +25,8 @@ def main() -> None:
     store, name = Path(request["store"].removeprefix("file://")), request["spec"]["name"]
     while name.startswith(WAITS) and not (store / GO).exists():
         time.sleep(0.5)
-    document: dict[str, Any] = json.loads(Path(TEMPLATES).read_bytes())[request["stage"]]
+    templates: dict[str, Any] = json.loads(Path(TEMPLATES).read_bytes())
+    document = templates[request["stage"]]
     document |= {name: request[name] for name in ("fingerprint", "parts", "attempt")}
     plain = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     sealed = {"sha256": hashlib.sha256(plain.encode()).hexdigest(), "document": document}
@@ -32,7 +34,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / f"new-{os.getpid()}"
     new.write_text(json.dumps(sealed, indent=1, ensure_ascii=False), encoding="utf-8")
-    new.rename(folder / "manifest.json")
+    new.rename(folder / templates[FILE])
 
 
 if __name__ == "__main__":

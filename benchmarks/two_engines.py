@@ -38,10 +38,10 @@ def run(*, full: bool) -> Result:
                 with seen(made, *engines) as ran:
                     runs = list(_runs(made, engines, kills))
                 took_s = time.monotonic() - began
-                published = [paths.last(one.key) for one in made.store.list(paths.published("faulty", "train"))]
+                published = [one.key for one in made.store.list(paths.published("faulty", "train"))]
         finally:
             engine.clear()
-    twice, results = ran.most_at_once - 1, published.count("manifest.json")
+    twice, results = ran.most_at_once - 1, sum(key == paths.manifest(paths.published_prefix(key)) for key in published)
     killed = sum(run.killed for run in runs)
     return Result(
         name="two-engines",
