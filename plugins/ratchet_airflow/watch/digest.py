@@ -33,7 +33,8 @@ from ratchet_airflow.public_links import airflow_url
 from ratchet_airflow.run_id import installation
 from ratchet_airflow.watch import waits
 from ratchet_airflow.watch.airflow_runs import AirflowDag, Run
-from ratchet_airflow.watch.missing_nights import ReadDags, Watched, awaited_since, watched
+from ratchet_airflow.watch.missing_nights import ReadDags, awaited_since
+from ratchet_airflow.watch.watched import Watched, watched
 
 _OCCASION = "digest"
 _LIMIT_S = 30.0

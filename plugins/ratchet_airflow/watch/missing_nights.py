@@ -8,7 +8,6 @@ A change here violates the promise of the project when a night that is due by `a
 reported by nobody, or when one is reported twice.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,10 +18,8 @@ from pathlib import Path
 from ratchet.contracts.loading import FILE
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.outbox.incidents import names
-from ratchet.runs.history import days_of, plan_of, runs_of
+from ratchet.runs.history import days_of
 from ratchet.store.base import Store
-from ratchet_airflow import folders
-from ratchet_airflow.alerts.by_hand import root
 from ratchet_airflow.alerts.deduplication import AlertHistory, event_key
 from ratchet_airflow.alerts.delivery import send_once
 from ratchet_airflow.alerts.message import make_alert
@@ -30,6 +27,7 @@ from ratchet_airflow.alerts.situation import Situation
 from ratchet_airflow.timetable import DayBeforeTimetable
 from ratchet_airflow.watch.airflow_runs import ENDED, AirflowDag, Run
 from ratchet_airflow.watch.guard import Guard
+from ratchet_airflow.watch.watched import Watched, watched
 
 _STAGE = "night"
 _SHARED = "missing"
@@ -53,15 +51,6 @@ class Reason:
     remedy: str
     shared: str = ""
     paused: AirflowDag | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """A pipeline whose nights are expected. broken: what is wrong with its file; the spec is then the newest plan's."""
-
-    spec: PipelineSpec
-    folder: Path
-    broken: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,20 +107,6 @@ def _unknown_since(store: Store, one: Watched, now: datetime) -> datetime | None
     if due[0] in days and (len(due) == 1 or due[1] in days or due[1] < first):
         return None
     return datetime(first.year, first.month, first.day, tzinfo=UTC)  # before any run of that day, in each time zone
-
-
-def watched(store: Store) -> Iterator[Watched]:
-    """Every pipeline; one whose file is broken by its newest plan, if it has one."""
-    found, broken = folders.read(root())
-    for one in found:
-        yield Watched(spec=one.spec, folder=one.folder)
-    for error in broken:
-        place = Path(error.problems[0].where.partition(FILE)[0])
-        spec = None
-        with Guard(f"cannot look for missing nights of {place.name}"):
-            spec = _last_known(store, _name(place))
-        if spec is not None:
-            yield Watched(spec=spec, folder=place, broken=f"{error.problems[0]}")
 
 
 def due_night(spec: PipelineSpec, now: datetime) -> date | None:
@@ -216,7 +191,10 @@ def missing_night(
     if not any(one_day <= day for one_day in days) and _is_new(one.folder, spec, now):
         return None
     before = () if dag is not None and dag.paused else _row(one, due, started)
-    if dags is None and one.broken is None:
+    if one.gone is not None:
+        remedy = f"mount its disk, or bring the pipelines back; then trigger the DAG {spec.name} in Airflow with "
+        reason = Reason(cause=one.gone, remedy=f"{remedy}{_dates((*before, day))}", shared=_SHARED)
+    elif dags is None and one.broken is None:
         remedy = f"start it, or read its log; then trigger the DAG {spec.name} in Airflow with {_dates((*before, day))}"
         reason = Reason(cause="Airflow's server does not answer, so no task can start", remedy=remedy, shared=_SHARED)
     else:
@@ -274,22 +252,7 @@ def _is_new(folder: Path, spec: PipelineSpec, now: datetime) -> bool:
 
 
 def _written(folder: Path) -> datetime:
-    return datetime.fromtimestamp((folder / FILE).stat().st_mtime, UTC)
-
-
-def _name(folder: Path) -> str:
-    """The pipeline's name by a file that may be broken: its key `name`, or its folder's name."""
-    with suppress(OSError, UnicodeDecodeError):
-        found = re.search(r"^name:[ \t]*[\"']?([\w-]+)", (folder / FILE).read_text(encoding="utf-8"), re.MULTILINE)
-        if found is not None:
-            return found[1]
-    return folder.name
-
-
-def _last_known(store: Store, pipeline: str) -> PipelineSpec | None:
-    """The spec of a pipeline's newest plan: whom to alert, and when its nights are due, while its file is broken."""
-    days = days_of(store, pipeline)
-    plans = (
-        (plan_of(store, pipeline, run_id) for run_id in reversed(runs_of(store, pipeline, days[-1]))) if days else ()
-    )
-    return next((plan.spec for plan in plans if plan is not None), None)
+    """When its file was written; long ago, if it is not there."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return datetime.fromtimestamp((folder / FILE).stat().st_mtime, UTC)
+    return datetime.min.replace(tzinfo=UTC)

@@ -12,7 +12,8 @@ from ratchet.runs.digest_runs import in_one_line
 from ratchet.store.base import Store
 from ratchet_airflow.run_id import installation
 from ratchet_airflow.watch.airflow_runs import AirflowDag, Run
-from ratchet_airflow.watch.missing_nights import Watched, missing_night
+from ratchet_airflow.watch.missing_nights import missing_night
+from ratchet_airflow.watch.watched import Watched
 
 
 def questions(spec: PipelineSpec, runs: Sequence[Run]) -> Iterator[str]:

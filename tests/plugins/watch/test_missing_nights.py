@@ -138,6 +138,24 @@ def test_a_pause_is_said_once_with_who_and_not_each_night(store: Store, folder: 
     assert scan_missing_nights(store, known({"small": again}), [], DUE + timedelta(days=9)) == 1
 
 
+@pytest.mark.parametrize("empty", [True, False])
+def test_where_the_folder_of_all_pipelines_is_gone_those_that_ran_lately_are_missed(
+    store: Store, folder: Path, tmp_path: Path, *, empty: bool
+) -> None:
+    old = load(folder / "pipeline.yaml").model_copy(update={"name": "given-up"})
+    long_ago = plan(run_id="run-0", data_date=DAY - timedelta(days=100), store=store.uri)
+    changes = {"spec": old, "created": long_ago.created - timedelta(days=100)}
+    keep_plan(store, long_ago.model_copy(update=changes))
+    folder.parent.rename(tmp_path / "unmounted")
+    if empty:
+        folder.parent.mkdir()
+    assert [scan_missing_nights(store, known({}), [], DUE) for _ in range(2)] == [1, 0]
+    (alert,) = said(folder)
+    assert alert["title"] == f"small {NIGHT}: night has not started"
+    assert f"{folder.parent} {'has no pipeline' if empty else 'is not there'}" in alert["cause"]
+    assert "mount its disk" in alert["remedy"]
+
+
 def test_a_broken_file_is_reported_to_those_whom_the_last_plan_names(store: Store, folder: Path) -> None:
     file = folder / "pipeline.yaml"
     file.write_text(file.read_text().replace("train:", "trian:"))
