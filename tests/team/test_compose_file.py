@@ -241,6 +241,12 @@ def test_logs_of_every_host_go_to_one_bucket_which_an_s3_elsewhere_has_only_if_i
     assert places(main_host="10.0.0.1", listen="10.0.0.2", **kept) == {"s3://logs"}
 
 
+def test_a_task_waits_for_hours_while_the_file_of_its_pipeline_is_broken_or_not_yet_there() -> None:
+    services = config(stack())["services"]
+    for name in ("worker", "worker-gpu"):
+        assert int(services[name]["environment"]["AIRFLOW__WORKERS__MISSING_DAG_RETRIES"]) >= 4 * 60
+
+
 def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -> None:
     services = config(stack(listen="10.0.0.1", redis_port=16379))["services"]
     open_there = {name for name, said in services.items() if "10.0.0.1" in str(said.get("ports"))}
