@@ -129,28 +129,29 @@ def _buckets() -> None:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
-    client = boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
+    region = os.environ.get("AWS_REGION") or "us-east-1"
+    client = boto3.client("s3", region_name=region, config=Config(s3={"addressing_style": "path"}))
+    place: Any = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
     until = time.monotonic() + _PATIENCE_S
     named = [
         urlsplit(os.environ[name]) for name in ("RATCHET_STORE", "RATCHET_DATA", "RATCHET_ARTIFACTS", "RATCHET_LOGS")
     ]
-    for bucket in (place.netloc for place in named if place.scheme == "s3"):
+    for bucket in (each.netloc for each in named if each.scheme == "s3"):
         while True:
             try:
-                client.head_bucket(Bucket=bucket)
+                try:
+                    client.head_bucket(Bucket=bucket)
+                except ClientError as error:
+                    if error.response["ResponseMetadata"]["HTTPStatusCode"] != HTTPStatus.NOT_FOUND:
+                        raise
+                    client.create_bucket(Bucket=bucket, **place)
                 break
-            except ClientError as error:
-                if error.response["ResponseMetadata"]["HTTPStatusCode"] == HTTPStatus.NOT_FOUND:
-                    client.create_bucket(Bucket=bucket)
-                    break
-                failure: Exception = error
-            except BotoCoreError as error:
-                failure = error
-            if time.monotonic() > until:
-                raise Unavailable(
-                    f"cannot create bucket {bucket}: {failure}", remedy="create it, or correct the S3 credentials"
-                ) from failure
-            time.sleep(1)
+            except (BotoCoreError, ClientError) as error:
+                if time.monotonic() > until:
+                    raise Unavailable(
+                        f"cannot create bucket {bucket}: {error}", remedy="create it, or correct the S3 credentials"
+                    ) from error
+                time.sleep(1)
 
 
 def _mlflow() -> None:
