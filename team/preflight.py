@@ -71,9 +71,14 @@ def _pipelines(root: Path, settings: Settings) -> Iterator[str]:
         return
     owner = os.getuid() or STAGE_USER
     for path in (folder, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))):
-        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+        try:
+            leads_out = path.is_symlink() and not path.resolve(strict=True).is_relative_to(folder.resolve())
+            readable = leads_out or _readable_by(owner, path)
+        except (OSError, RuntimeError):  # a link that leads nowhere, as editors make beside an open file
+            continue
+        if leads_out:
             yield f"RATCHET_PIPELINES: {path} leads out of {folder}, where the services see nothing; replace the link"
-        elif not _readable_by(owner, path):
+        elif not readable:
             yield f"RATCHET_PIPELINES: the services may not read {path}; run `chmod -R a+rX {folder}`"
             return
 

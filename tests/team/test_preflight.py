@@ -154,6 +154,8 @@ def test_pipelines_that_the_services_could_not_see_are_reported(tmp_path: Path, 
     (tmp_path / "models" / "same").symlink_to("shop")
     for path in (tmp_path / "models", shop):
         path.chmod(0o755)
+    (shop / ".#pipeline.yaml").symlink_to("ada@host.4711")  # of an editor
+    (shop / "loop").symlink_to("loop")
     assert list(preflight._pipelines(checkout, here)) == []
     if os.getuid() == 0:  # the services are of another user then
         (shop / "pipeline.yaml").chmod(0o600)
