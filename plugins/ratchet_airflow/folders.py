@@ -34,9 +34,14 @@ def read(pipelines: Path) -> tuple[list[PipelineFolder], list[PipelineInvalid]]:
     """Every valid pipeline in order of its folder's name, and the errors of the others."""
     found: dict[str, PipelineFolder] = {}
     broken: list[PipelineInvalid] = []
-    if not pipelines.is_dir():
-        broken.append(_missing(pipelines))
-    for file in sorted(pipelines.glob(f"*/{FILE}")):
+    try:
+        names = sorted(path.name for path in pipelines.iterdir())  # where it may not look, a glob finds nothing
+    except OSError as error:
+        broken.append(_missing(pipelines, error))
+        names = []
+    for file in (pipelines / name / FILE for name in names):
+        if not _may_be_there(file):
+            continue
         try:
             with _as_problem_of(file):
                 spec = load(file)
@@ -119,9 +124,19 @@ def _as_problem_of(file: Path) -> Iterator[None]:
         raise PipelineInvalid([Problem(where=str(file), key="", message=message)]) from error
 
 
-def _missing(pipelines: Path) -> PipelineInvalid:
-    message = "the folder of the pipelines is not there"
-    return PipelineInvalid([Problem(where=str(pipelines), key="", message=message, allowed="a folder; mount its disk")])
+def _may_be_there(file: Path) -> bool:
+    """Whether there is such a file; True where nobody may look, so that loading it says why."""
+    try:
+        return file.exists()
+    except OSError:
+        return True
+
+
+def _missing(pipelines: Path, error: OSError) -> PipelineInvalid:
+    absent = isinstance(error, FileNotFoundError)
+    message = f"the folder of the pipelines {'is not there' if absent else f'cannot be read: {error.strerror}'}"
+    allowed = "a folder that the services may read; mount its disk, or correct its rights"
+    return PipelineInvalid([Problem(where=str(pipelines), key="", message=message, allowed=allowed)])
 
 
 def _duplicate(file: Path, name: str, by: Path) -> PipelineInvalid:
