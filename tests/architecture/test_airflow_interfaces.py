@@ -41,6 +41,10 @@ LEFT = {
         "team/initialise.py",
         "airflow.providers.fab.auth_manager.cli_commands.utils",
     ): "the first user of an empty installation; `airflow users create` shows the password in the list of processes",
+    (
+        "team/task_logs.py",
+        "airflow.config_templates.airflow_local_settings",
+    ): "`[logging] logging_config_class` names a whole configuration, and Airflow's documentation says to begin with this",
 }
 """(file, module of Airflow): why."""
 
