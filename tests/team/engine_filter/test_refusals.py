@@ -189,7 +189,7 @@ def test_little_is_said_about_the_engine(running: Running) -> None:
     status, info = ask(running, "GET", f"{V}/info")
     assert (status, set(info)) == (
         200,
-        {"ID", "NCPU", "MemTotal", "ServerVersion", "OSType", "Architecture", "SystemTime"},
+        {"ID", "Name", "NCPU", "MemTotal", "ServerVersion", "OSType", "Architecture", "SystemTime"},
     )
     status, network = ask(running, "GET", f"{V}/networks/bridge")
     assert (status, set(network)) == (200, {"Name", "Id", "Created", "Driver", "Scope"})
