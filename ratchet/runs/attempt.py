@@ -6,11 +6,12 @@ container goes on that no attempt and no reaper looks at again.
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
+from ratchet.contracts.errors import JobGone, Preempted, RatchetError, Unavailable
 from ratchet.contracts.labels import Label
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.result import PublishedResult
@@ -183,7 +184,9 @@ class Attempt:
             if predecessor is not None:  # what it saves at its end counts: until then the job is still its own
                 seconds, where = predecessor.seconds, predecessor.place
                 hold.point_at(predecessor.attempt, predecessor.started, place=where, seconds=seconds, ending=True)
-            self._runner.stop(leftover, self.work.grace_s)
+            with suppress(JobGone):
+                if self._runner.status(leftover).begun:  # one that was only created hears no notice
+                    self._runner.stop(leftover, self.work.grace_s)
             self._runner.remove(leftover)
         hold.point_at(self.work.attempt, datetime.now(UTC), place=self._place())
         if hold.lost.is_set():
