@@ -56,6 +56,11 @@ class FileStore(Store):
             if os.geteuid() == 0 and not any(self._root.iterdir()):
                 os.chown(self._root, *STAGE_OWNER)
 
+    def _have_root(self) -> None:
+        """Whatever writes first, be it an alert or a mark, prepares the root: stages have to write there too."""
+        if not self._root.exists() or (os.geteuid() == 0 and self.owner()[0] == 0):
+            self.prepare()
+
     def owner(self) -> tuple[int, int]:
         """User and group that own the root. Raises FileNotFoundError if the root does not exist."""
         with store_errors(self._root):
@@ -71,6 +76,7 @@ class FileStore(Store):
     @override
     def create(self, key: str, data: bytes) -> bool:
         path = self._path(key)
+        self._have_root()
         with store_errors(path, writing=True), _temporary_file(path, lambda file: _write(file, data)) as temporary:
             try:
                 os.link(temporary, path)
@@ -106,6 +112,7 @@ class FileStore(Store):
     def upload(self, path: Path, key: str) -> None:
         target = self._path(key)
         path.stat()
+        self._have_root()
         with (
             store_errors(target, writing=True),
             _temporary_file(target, lambda file: shutil.copyfile(path, file)) as new,

@@ -91,6 +91,18 @@ def test_an_empty_root_gets_the_owner_and_one_in_use_does_not(tmp_path: Path) ->
 
 
 @as_root
+def test_what_is_written_first_gives_the_store_to_the_user_of_stages(tmp_path: Path) -> None:
+    """An alert, a mark of the watch or a copied file may come before the first plan prepares the store."""
+    written, uploaded = FileStore(tmp_path / "written"), FileStore(tmp_path / "uploaded")
+    assert written.create("outbox/watch.json", b"{}")
+    (tmp_path / "file").write_bytes(b"x")
+    uploaded.root.mkdir()  # as a volume is
+    uploaded.upload(tmp_path / "file", "runs/p/r/x")
+    for store in (written, uploaded):
+        assert {owner(path) for path in (store.root, *store.root.rglob("*"))} == {disk.STAGE_OWNER}
+
+
+@as_root
 def test_a_file_that_root_writes_gets_the_owner_of_its_folder(store: FileStore, tmp_path: Path) -> None:
     store.root.mkdir()
     os.chown(store.root, 1234, 5678)
