@@ -148,9 +148,9 @@ def night_date(key: str) -> date:
     return date.fromisoformat(key.split("/")[2])
 
 
-def run_index(pipeline: str) -> str:
-    """The document with the newest run of each date in one line. It can be made again from the runs."""
-    return join("index", f"{pipeline}.json")
+def run_index(*pipeline: str) -> str:
+    """The document with the newest run of each date in one line, made from the runs; without a name, the prefix."""
+    return join("index", *(f"{name}.json" for name in pipeline))
 
 
 def checks(pipeline: str, run_id: str, stage: Stage) -> str:

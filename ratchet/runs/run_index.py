@@ -2,8 +2,8 @@
 
 A run writes its line when it is planned, when a stage fails, when it ends, and when a stage of it is done again. The
 line of a run that has not ended is not believed: the reader reads that run's records, and so sees what a crash left
-out. Two weeks later the next plan writes the line as the records are then. A document that is lost or damaged is made
-again from the runs.
+out. Two weeks later the next plan writes the line as the records are then. A document that is lost, damaged or of an
+older form is made again from the runs: by the next run, or by the watch, since a reader writes nothing.
 
 A change here violates the promise of the project when a page shows another verdict of a run than is on record, or a
 model as the one in production that the ledger does not name.
@@ -130,6 +130,20 @@ def note_end(store: Store, plan: RunPlan) -> None:
     _write(store, plan.spec.name, change)
 
 
+def index_etags(store: Store) -> dict[str, str]:
+    """The pipelines that have a document, also those that are retired, each with its etag. One request."""
+    return {paths.last(entry.key).removesuffix(".json"): entry.etag for entry in store.list(paths.run_index())}
+
+
+def renew_index(store: Store, pipeline: str) -> bool:
+    """Write the document of a pipeline that has runs, if it is lost, damaged or of an older form. Whether it was."""
+    with suppress(OtherRelease):  # that release reads it
+        if _read(store, pipeline) is None and next(iter(store.list(paths.nights(pipeline))), None) is not None:
+            _write(store, pipeline, lambda index: index)
+            return True
+    return False
+
+
 def rebuilt(store: Store, pipeline: str) -> RunIndex:
     """The document, from the plans and the outcomes of all runs. Reads each plan."""
     marks = list(store.list(paths.nights(pipeline)))
@@ -248,7 +262,8 @@ def _write(store: Store, pipeline: str, change: Callable[[RunIndex], RunIndex]) 
                 _log.warning("the index of the runs of %s is deleted, to be made again: %s", pipeline, error)
                 store.delete(key, expected=entry.etag if entry else None)
                 return
-            after = change(before or rebuilt(store, pipeline))
+            changed = change(before or rebuilt(store, pipeline))
+            after = changed.model_copy(update={"form": FORM})  # a newer release does not take our lines for its own
             if after == before or store.replace(
                 key, after.model_dump_json(exclude_defaults=True).encode(), expected=entry.etag if entry else None
             ):

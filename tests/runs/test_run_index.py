@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from pydantic import Field
 
 from ratchet.contracts import paths
+from ratchet.contracts.document import Document
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome, Promotion, RunKind, RunPlan
-from ratchet.contracts.run_index import FORM, RunIndex, planned
+from ratchet.contracts.run_index import FORM, IndexedLedger, IndexedRun, RunIndex, planned
 from ratchet.contracts.stages import REGULAR
 from ratchet.runs.answers import record_answer
-from ratchet.runs.run_index import RunLine, nights, note_end, note_plan, rebuilt
+from ratchet.runs.run_index import RunLine, index_etags, nights, note_end, note_plan, rebuilt, renew_index
 from ratchet.runs.stage_record import StageRecord
 from ratchet.store.base import Store
+from ratchet.store.documents import read_document
 from ratchet.store.file import FileStore
 from ratchet.store.ledger import append
 from ratchet.store.memory import MemoryStore
@@ -280,6 +283,47 @@ def test_an_index_of_an_earlier_form_is_made_again_from_the_runs(store: MemorySt
     assert line_of(store).standing == "promote"
     note_end(store, made)
     assert stored(store).form == FORM
+
+
+class IndexBefore(Document):
+    """As the release before the key `form` knows it."""
+
+    runs: tuple[IndexedRun, ...] = ()
+    ledgers: dict[str, IndexedLedger] = Field(default_factory=dict)
+
+
+def test_a_line_of_another_release_is_not_taken_for_one_of_this_form(store: MemoryStore) -> None:
+    made, key = ran(store, "r", *whole()), paths.run_index("small")
+    note_end(store, made)
+    before = read_document(store, key, IndexBefore)
+    other = before.runs[0].model_copy(update={"standing": "reject"})
+    entry = store.head(key)
+    assert entry is not None
+    text = before.model_copy(update={"runs": (other,)}).model_dump_json(exclude_defaults=True)
+    assert store.replace(key, text.encode(), expected=entry.etag)
+    assert (stored(store).form, line_of(store).standing) == (0, "promote")
+    store.delete(key)
+    store.create(key, rebuilt(store, "small").model_copy(update={"form": FORM + 1}).model_dump_json().encode())
+    note_end(store, made)
+    assert stored(store).form == FORM  # so the newer release makes it again
+
+
+def test_an_index_is_renewed_only_where_it_is_not_as_this_release_writes_it(store: MemoryStore) -> None:
+    key = paths.run_index("small")
+    assert not renew_index(store, "small")  # it has no run
+    made = ran(store, "r", *whole())
+    for content in (None, b"{}", b"{"):  # lost, of an older form, damaged
+        store.delete(key)
+        if content is not None:
+            store.create(key, content)
+        assert [renew_index(store, "small") for _ in range(2)] == [True, False]
+    assert stored(store) == rebuilt(store, "small")
+    newer = b'{"needs": {"lines": "9.0.0"}}'
+    store.delete(key)
+    store.create(key, newer)
+    assert not renew_index(store, made.spec.name)
+    assert store.read(key) == newer
+    assert [*index_etags(store)] == ["small"]
 
 
 def test_a_candidate_that_nobody_has_answered_for_waits(store: MemoryStore) -> None:

@@ -47,6 +47,7 @@ from ratchet_airflow.watch.local_nights import scan_local_nights
 from ratchet_airflow.watch.look import Look
 from ratchet_airflow.watch.missing_nights import scan_missing_nights
 from ratchet_airflow.watch.production import scan_ledgers
+from ratchet_airflow.watch.run_indexes import RunIndexes
 
 _log = masked_logger("ratchet.alerts")
 _KEEP = timedelta(hours=1)
@@ -58,7 +59,7 @@ _OPEN_S, _DELIVER_S = 40.0, 40.0
 _AWAY_S = 300.0
 """A restart of Airflow's server takes less; after that, nights that are due are missing for want of it."""
 _IDLE = 12
-"""While no run is active, one scan of so many looks for what people did at a command line."""
+"""One scan of so many looks for old indexes, and while no run is active for what people did at a command line."""
 
 
 class Scanner:
@@ -73,6 +74,7 @@ class Scanner:
         self._refused: ConfigurationError | None = None
         self._summarised: set[str] = set()
         self._settled: set[str] = set()
+        self._indexes = RunIndexes()
 
     def scan(self, now: datetime | None = None) -> bool:
         """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
@@ -96,8 +98,12 @@ class Scanner:
             active = self._report(store, look, *read, moment)
             self._scanned = moment
             _keep_scan(moment)
-        if active or next(self._rounds) % _IDLE == 0:
+        is_rare = next(self._rounds) % _IDLE == 0
+        if active or is_rare:
             _scan_what_people_did(store)
+        if is_rare:
+            with Guard("cannot look for indexes of runs that a release before wrote"):
+                self._indexes.look(store)
         return active
 
     def _read(self, look: Look, now: datetime) -> tuple[list[Run], list[Backfill]] | None:
