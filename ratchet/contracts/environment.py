@@ -142,8 +142,8 @@ class Environment(BaseModel):
         None,
         repr=False,  # who knows it can keep the alarm silent
         examples=["https://hc-ping.com/..."],
-        description="An address outside that the watch asks for (GET) each minute while the scheduler, the store and "
-        "the outbox of alerts are well; a service there alarms when it hears nothing. A secret. Default: none.",
+        description="An address outside that the watch asks for (GET) each minute while it sees that all is well; a "
+        "service there alarms when it hears nothing. A secret. Default: none.",
     )
     digest: Annotated[DigestTime | None, BeforeValidator(parse_digest)] = Field(
         None,

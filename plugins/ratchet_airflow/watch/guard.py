@@ -6,6 +6,7 @@ from typing import Self
 from ratchet.contracts.masking import masked_logger
 
 _log = masked_logger("ratchet.alerts")
+_failed: dict[str, None] = {}
 
 
 class Guard:
@@ -23,5 +24,13 @@ class Guard:
     ) -> bool:
         self.failed = isinstance(error, Exception)
         if self.failed:
+            _failed[self._message] = None
             _log.error("%s", self._message, exc_info=error)
         return self.failed
+
+
+def failures() -> list[str]:
+    """The messages of what failed in this process since this was asked last."""
+    found = [*_failed]
+    _failed.clear()
+    return found

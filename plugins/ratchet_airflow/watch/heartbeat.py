@@ -1,9 +1,10 @@
 """A heartbeat to an address outside, so that silence alarms: where all here is dead, nothing here can say so.
 
-A change here violates the promise of the project when a beat goes out while no night can run or no alert can be sent,
-or when the address is in a log.
+A change here violates the promise of the project when a beat goes out while no night can run, no alert can be sent, or
+the watch cannot see what it is there for; or when the address is in a log.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import requests
@@ -25,15 +26,22 @@ def overdue(outbox: Outbox, now: datetime) -> list[str]:
     return [letter.title for letter, _ in outbox.waiting() if not letter.held and now - letter.made > _OVERDUE]
 
 
-def beat(outbox: Outbox, now: datetime, *, scheduler: bool) -> bool:
-    """Ask for the address, if one is set and all is well. Whether it answered. scheduler: whether that is alive."""
+def beat(outbox: Outbox, now: datetime, *, scheduler: bool, faults: Sequence[str] = ()) -> bool:
+    """Ask for the address, if one is set and all is well. Whether it answered.
+
+    scheduler: whether that is alive. faults: what the watch could not look at, in words.
+    """
     address = environment().heartbeat_url
     if address is None:
         return False
     waits = overdue(outbox, now)
-    if waits or not scheduler:
-        why = f"{len(waits)} alerts cannot be sent, such as {waits[0]}" if waits else "the scheduler has no heartbeat"
-        _log.warning("no heartbeat is sent: %s", why)
+    why = [
+        *([f"{len(waits)} alerts cannot be sent, such as {waits[0]}"] if waits else []),
+        *([] if scheduler else ["the scheduler has no heartbeat"]),
+        *([f"what the watch could not do: {len(faults)}, such as: {faults[0]}"] if faults else []),
+    ]
+    if why:
+        _log.warning("no heartbeat is sent: %s", "; ".join(why))
         return False
     try:
         requests.get(address, timeout=_TIMEOUT_S).raise_for_status()

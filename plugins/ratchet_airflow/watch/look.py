@@ -44,6 +44,11 @@ class Look:
                 _pauses.pop((self._server.url, name), None)  # here, since each look asks for this: the next is another
         return found
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the pipelines' DAGs that Airflow shows."""
+        return frozenset(self._dags)
+
     def dags(self, since: Mapping[str, datetime]) -> dict[str, AirflowDag]:
         """Every pipeline's DAG. since: for which of them runs count as started, and from which moment on."""
         started = self._started({name: moment for name, moment in since.items() if name in self._dags})

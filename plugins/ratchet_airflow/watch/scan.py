@@ -40,7 +40,7 @@ from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.backfill_summary import summarise
 from ratchet_airflow.watch.decided_days import scan_decided_days
 from ratchet_airflow.watch.digest import scan_digest
-from ratchet_airflow.watch.guard import Guard
+from ratchet_airflow.watch.guard import Guard, failures
 from ratchet_airflow.watch.heartbeat import beat
 from ratchet_airflow.watch.lateness import late_by, may_be_due, stuck_since
 from ratchet_airflow.watch.local_nights import scan_local_nights
@@ -48,6 +48,7 @@ from ratchet_airflow.watch.look import Look
 from ratchet_airflow.watch.missing_nights import scan_missing_nights
 from ratchet_airflow.watch.production import scan_ledgers
 from ratchet_airflow.watch.run_indexes import RunIndexes
+from ratchet_airflow.watch.unseen import Unseen
 
 _log = masked_logger("ratchet.alerts")
 _KEEP = timedelta(hours=1)
@@ -75,6 +76,7 @@ class Scanner:
         self._summarised: set[str] = set()
         self._settled: set[str] = set()
         self._indexes = RunIndexes()
+        self._unseen = Unseen()
 
     def scan(self, now: datetime | None = None) -> bool:
         """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
@@ -139,8 +141,12 @@ class Scanner:
             scan_missing_nights(store, look.dags, runs, now)
         with Guard("cannot make the digest"):
             scan_digest(store, look.dags, runs, now)
+        unseen: list[str] = []
+        with Guard("cannot tell whether Airflow shows each pipeline"):
+            unseen = self._unseen.look(store, look.names, now)
         with Guard("cannot send the heartbeat"):
-            beat(outbox_of(store), datetime.now(UTC), scheduler=look.scheduler_is_alive())
+            faults = [*failures(), *(f"Airflow does not show {name}" for name in unseen)]
+            beat(outbox_of(store), datetime.now(UTC), scheduler=look.scheduler_is_alive(), faults=faults)
         return any(run.state not in ENDED for run in runs)
 
     def _scan_backfill(self, backfill: Backfill, look: Look) -> None:

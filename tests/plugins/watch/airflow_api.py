@@ -42,7 +42,7 @@ def task(name: str, state: str | None, at: datetime | None = None, **more: Any) 
 class AirflowApi:
     """tasks: by run id. asked: each request, as a method and a path. tokens: those that count. most: rows of a page.
 
-    forbidden: paths that the user may not read.
+    forbidden: paths that the user may not read. broken: paths at which the server fails.
     """
 
     dags: list[Row] = field(default_factory=list)
@@ -54,6 +54,7 @@ class AirflowApi:
     scheduler: str = "healthy"
     most: int = 100
     forbidden: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     url: str = ""
@@ -104,7 +105,7 @@ class AirflowApi:
 
     def status(self, path: str) -> int:
         """Of an answer to a user who is logged in."""
-        return 403 if path in self.forbidden else 200
+        return 403 if path in self.forbidden else 500 if path in self.broken else 200
 
     def receiver(self, name: str) -> tuple[int, Row]:
         """What Ratchet's own page answers."""

@@ -1,16 +1,23 @@
 """The heartbeat goes out while all is well, and its address is in no log."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from ratchet.outbox.letter import Letter
 from ratchet.store.memory import MemoryStore
+from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.delivery import outbox_of
+from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.guard import failures
 from ratchet_airflow.watch.heartbeat import beat
+from ratchet_airflow.watch.scan import Scanner
+from tests.plugins.watch import airflow_api
 from tests.plugins.webhook import Webhook
 
 NOW = datetime(2026, 11, 27, 2, tzinfo=UTC)
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +36,7 @@ def test_a_beat_goes_out_only_while_alerts_can_be_sent_and_a_scheduler_lives(
         assert beat(outbox, NOW, scheduler=True)
         assert hook.asked == ["/ping-canary"]
         assert not beat(outbox, NOW, scheduler=False)
+        assert not beat(outbox, NOW, scheduler=True, faults=["cannot make the digest"])
         letter = Letter(
             event="alerts/p/e", receiver="r", pipeline="p", occasion="failure", title="a", body="a", kind="failure",
             made=NOW, due=NOW,
@@ -42,3 +50,28 @@ def test_a_beat_goes_out_only_while_alerts_can_be_sent_and_a_scheduler_lives(
     assert not beat(outbox, NOW, scheduler=True)  # nobody listens any more
     assert len(hook.asked) == 3
     assert "ping-canary" not in caplog.text
+
+
+def test_no_beat_goes_out_while_a_part_of_the_look_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, value in {
+        "RATCHET_STORE": tmp_path / "store", "RATCHET_ALERT_LOG": tmp_path / "alerts.jsonl",
+        "RATCHET_PIPELINES": ROOT / "dags" / "pipelines", "RATCHET_ALERTS_MLOPS": "",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, str(value))
+    open_store(str(tmp_path / "store")).prepare()
+    name = "search-ranking"
+    failures()  # of other tests
+    failed = airflow_api.run(name, "run-1", "failed", airflow_api.NOW - timedelta(hours=1))
+    api = airflow_api.AirflowApi(dags=[airflow_api.dag(name)], runs=[failed])
+    api.broken = {f"/api/v2/dags/{name}/dagRuns/run-1/taskInstances"}
+    with Webhook().listening() as hook, api.listening():
+        monkeypatch.setenv("RATCHET_HEARTBEAT_URL", hook.url.replace("json", "http") + "/ping")
+        scanner = Scanner(AirflowServer(api.address))
+        scanner.scan()
+        assert hook.asked == []
+        assert f"what the watch could not do: 1, such as: cannot make the alerts of {name} run-1" in caplog.text
+        api.broken = set()
+        scanner.scan()
+        assert hook.asked == ["/ping"]
