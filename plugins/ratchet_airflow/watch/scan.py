@@ -8,7 +8,6 @@ waits in the outbox.
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,36 +17,31 @@ from pathlib import Path
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.quantities import show_duration
 from ratchet.outbox.deadline import Deadline
-from ratchet.runs.outcomes import outcomes
 from ratchet.runs.settling import settle
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow import folders, settings
-from ratchet_airflow.alerts.alert import Alert
-from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failure_key
+from ratchet_airflow.alerts.by_hand import root
+from ratchet_airflow.alerts.deduplication import AlertHistory
 from ratchet_airflow.alerts.delivery import log_file, outbox_of, send_once
-from ratchet_airflow.alerts.message import make_alert
-from ratchet_airflow.alerts.situation import Situation, episode_of
-from ratchet_airflow.links import page_of
 from ratchet_airflow.plans import find_plan
-from ratchet_airflow.shares import is_share
 from ratchet_airflow.timetable import DayBeforeTimetable
 from ratchet_airflow.watch import presence, waiting
-from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run, Task
+from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run
 from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.backfill_summary import summarise
 from ratchet_airflow.watch.decided_days import scan_decided_days
 from ratchet_airflow.watch.digest import scan_digest
 from ratchet_airflow.watch.guard import Guard, failures
 from ratchet_airflow.watch.heartbeat import beat
-from ratchet_airflow.watch.lateness import late_by, may_be_due, stuck_since
 from ratchet_airflow.watch.local_nights import scan_local_nights
 from ratchet_airflow.watch.look import Look
 from ratchet_airflow.watch.missing_nights import scan_missing_nights
 from ratchet_airflow.watch.production import scan_ledgers
+from ratchet_airflow.watch.run_alerts import scan_run, spec_of, worth_a_look
 from ratchet_airflow.watch.run_indexes import RunIndexes
+from ratchet_airflow.watch.seen_runs import SeenRuns
 from ratchet_airflow.watch.unseen import Unseen
 
 _log = masked_logger("ratchet.alerts")
@@ -57,6 +51,8 @@ _FIRST = timedelta(days=1)
 """The least for the first scan: the store, Airflow's server, or the watch itself may have been away."""
 _OPEN_S, _DELIVER_S = 40.0, 40.0
 """Seconds to post what this host has kept, and to send what waits; together less than a round may take."""
+_RUNS_S = 120.0
+"""Seconds to look at runs; the rest of a round has to fit into its limit, too."""
 _AWAY_S = 300.0
 """A restart of Airflow's server takes less; after that, nights that are due are missing for want of it."""
 _IDLE = 12
@@ -75,6 +71,7 @@ class Scanner:
         self._refused: ConfigurationError | None = None
         self._summarised: set[str] = set()
         self._settled: set[str] = set()
+        self._seen = SeenRuns(log_file().with_name("watch-seen"))
         self._indexes = RunIndexes()
         self._unseen = Unseen()
 
@@ -98,8 +95,6 @@ class Scanner:
                     waiting.say_refused(self._refused, moment)
         else:
             active = self._report(store, look, *read, moment)
-            self._scanned = moment
-            _keep_scan(moment)
         is_rare = next(self._rounds) % _IDLE == 0
         if active or is_rare:
             _scan_what_people_did(store)
@@ -125,15 +120,35 @@ class Scanner:
         self._away_since = None
         return found
 
-    def _report(self, store: Store, look: Look, runs: list[Run], backfills: list[Backfill], now: datetime) -> bool:
-        """Report all that these runs, and the nights that have none, give reason for. Whether a run is active."""
-        for run in runs:
-            with Guard(f"cannot make the alerts of {run.dag_id} {run.run_id}"):
+    def _scan_runs(self, look: Look, runs: list[Run], now: datetime) -> bool:
+        """Report what these runs give reason for. False if there was no time for all: the next scan goes on."""
+        deadline, free = Deadline(_RUNS_S), set[str]()
+        with Guard("cannot read the folder of the pipelines"):
+            specs = [found.spec for found in folders.read(root())[0]]
+            free = {spec.name for spec in specs if spec.schedule is None or spec.schedule.finish_by is None}
+        for run in worth_a_look(runs, free):
+            if run in self._seen:
+                continue
+            if deadline.over:
+                _log.warning("there are many runs to look at; the next look goes on with the rest")
+                return False
+            with Guard(f"cannot make the alerts of {run.dag_id} {run.run_id}") as guard:
                 scan_run(run, now, look.tasks)
-            if run.state == "failed" and (ends := f"{run.dag_id} {run.run_id} {run.ended}") not in self._settled:
+            ends = f"{run.dag_id} {run.run_id} {run.ended}"
+            if run.state == "failed" and ends not in self._settled:
                 with Guard(f"cannot record the end of {run.dag_id} {run.run_id}"):
                     _settle(run)
                     self._settled.add(ends)
+            if not guard.failed and (run.state != "failed" or ends in self._settled):
+                self._seen.add(run, now)
+        self._seen.keep(runs)
+        return True
+
+    def _report(self, store: Store, look: Look, runs: list[Run], backfills: list[Backfill], now: datetime) -> bool:
+        """Report all that these runs, and the nights that have none, give reason for. Whether a run is active."""
+        if self._scan_runs(look, runs, now):
+            self._scanned = now
+            _keep_scan(now)
         for backfill in backfills:
             with Guard(f"cannot make the summary of backfill {backfill.number} of {backfill.dag_id}"):
                 self._scan_backfill(backfill, look)
@@ -153,7 +168,7 @@ class Scanner:
         ends = f"{backfill.dag_id} {backfill.number} {[(run.run_id, run.ended) for run in backfill.runs]}"
         if not backfill.ended or ends in self._summarised:
             return
-        spec, _ = _spec(backfill.runs[-1])
+        spec, _ = spec_of(backfill.runs[-1])
         runs = tuple(replace(run, tasks=look.tasks(run)) if run.state == "failed" else run for run in backfill.runs)
         whole = replace(backfill, runs=runs, left_out=_left_out(backfill, spec))
         history = AlertHistory()
@@ -189,64 +204,6 @@ def _scan_what_people_did(store: Store) -> None:
         scan_local_nights(store)
 
 
-def scan_run(run: Run, now: datetime, tasks: Callable[[Run], tuple[Task, ...]]) -> int:
-    """Report what is due about one run. The number of alerts. tasks: reads its tasks, if they matter."""
-    spec, date = _spec(run)
-    if not may_be_due(run, spec, now):
-        return 0
-    run = replace(run, tasks=tasks(run))
-    history = AlertHistory()
-    whole = Situation(
-        pipeline=run.dag_id,
-        run_id=run.run_id,
-        date=date,
-        episode=episode_of(run.started),
-        link=run.link,
-    )
-    due = [_late(run, spec, whole, now), _stuck(run, spec, whole, now)]
-    if run.state == "failed":
-        due += [
-            _failure(run, task, whole) for task in run.tasks if task.state == "failed" and not is_share(task.task_id)
-        ]
-    return sum(send_once(alert, where, key, spec.alerts, history) for alert, where, key in filter(None, due))
-
-
-_Due = tuple[Alert, Situation, str]
-
-
-def _late(run: Run, spec: PipelineSpec, whole: Situation, now: datetime) -> _Due | None:
-    late = late_by(run, spec, now)
-    if late is None:
-        return None
-    finish_by = show_duration(spec.schedule.finish_by) if spec.schedule and spec.schedule.finish_by else ""
-    cause = f"the run is {show_duration(int(late.total_seconds()))} past its limit of {finish_by} (schedule.finish_by)"
-    alert = make_alert("late", whole, cause=cause, remedy=f"see why the run takes long: {_activity(run)}")
-    return alert, whole, event_key(whole, "late", run.queued)
-
-
-def _stuck(run: Run, spec: PipelineSpec, whole: Situation, now: datetime) -> _Due | None:
-    since = stuck_since(run, spec, now)
-    if since is None:
-        return None
-    cause = f"no task has changed its state since {since:%Y-%m-%d %H:%M} UTC; {_activity(run)}"
-    remedy = "check that the scheduler and the workers run, and that the pools of the tasks have free slots"
-    return make_alert("stuck", whole, cause=cause, remedy=remedy), whole, event_key(whole, "stuck", since)
-
-
-def _failure(run: Run, task: Task, whole: Situation) -> _Due:
-    where = Situation(
-        pipeline=run.dag_id,
-        run_id=run.run_id,
-        stage=task.task_id,
-        date=whole.date,
-        episode=whole.episode,
-        try_number=task.try_number,
-        max_tries=task.max_tries,
-        link=run.task_link(task),
-    )
-    return make_alert("failure", where, report=_report(run)), where, failure_key(where)
-
-
 def _settle(run: Run) -> None:
     """As where it exceeded its time limit while a stage waited: else its night is shown as unfinished for ever."""
     with suppress(ConfigurationError):  # it was never planned
@@ -260,30 +217,3 @@ def _left_out(backfill: Backfill, spec: PipelineSpec) -> int:
         return 0
     timetable = DayBeforeTimetable(spec.schedule.cron, spec.schedule.timezone)
     return max(0, timetable.count_days(backfill.first, backfill.last) - len(backfill.runs))
-
-
-def _spec(run: Run) -> tuple[PipelineSpec, str]:
-    """The spec of the run's plan, and its data date. Without a plan: the pipeline's file of now, and the partition."""
-    try:
-        plan = find_plan(run.dag_id, run.run_id)
-    except (RatchetError, OSError):
-        (found,) = folders.read_one(folders.root(run.file), run.dag_id)
-        return found.spec, run.partition
-    return plan.spec, plan.data_date.isoformat()
-
-
-def _report(run: Run) -> str:
-    """The address of the run's report; empty if it was not made."""
-    try:
-        plan = find_plan(run.dag_id, run.run_id)
-        made = outcomes(open_store(plan.store), run.dag_id, plan.run_id).get("report")
-    except (RatchetError, OSError):
-        return ""
-    if made is None or made.result is None or "page.html" not in made.result.outputs:
-        return ""
-    return run.page(page_of(run.dag_id, made.result))
-
-
-def _activity(run: Run) -> str:
-    tasks = [f"{task.task_id} is {task.state}" for task in run.tasks if task.state and not task.done]
-    return ", ".join(tasks) or f"the run is {run.state}"

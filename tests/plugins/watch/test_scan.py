@@ -1,6 +1,7 @@
 """One scan of the watch, over what Airflow's server says."""
 
 import json
+import os
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,8 @@ from ratchet.runs.outcomes import outcome_of_stage
 from ratchet.store.opening import open_store
 from ratchet_airflow.watch.airflow_runs import Run, Task
 from ratchet_airflow.watch.airflow_server import AirflowServer
-from ratchet_airflow.watch.scan import Scanner, scan_run
+from ratchet_airflow.watch.run_alerts import scan_run, worth_a_look
+from ratchet_airflow.watch.scan import Scanner
 from tests.plugins.watch import airflow_api
 from tests.plugins.watch.airflow_rows import QUEUED, run, task
 from tests.runs.recorded import keep_plan
@@ -64,3 +66,47 @@ def test_a_run_that_failed_while_a_stage_waited_is_no_longer_shown_as_unfinished
     found = outcome_of_stage(store, name, "run-1.here", "train")
     assert found is not None
     assert not found.again
+
+
+def test_of_green_runs_only_those_that_may_be_late_are_looked_at() -> None:
+    usual = replace(run(state="success"), dag_id="limited", run_id="usual")
+    free = replace(usual, dag_id="free", run_id="free")
+    old = replace(usual, backfill=3, run_id="old")
+    waits = replace(old, state="queued", run_id="waits")
+    gone = replace(usual, dag_id="retired", run_id="gone")  # no file says that it has no limit
+    failed, active = replace(old, state="failed", run_id="failed"), replace(old, state="running", run_id="active")
+    found = worth_a_look([usual, free, old, waits, gone, failed, active], {"free"})
+    assert [one.run_id for one in found] == ["active", "failed", "usual", "gone"]
+
+
+def test_a_very_large_day_is_looked_at_in_parts_and_a_restart_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "alerts.jsonl"
+    for name, value in {
+        "RATCHET_STORE": tmp_path, "RATCHET_ALERT_LOG": log, "RATCHET_INSTALLATION": "here",
+        "RATCHET_PIPELINES": ROOT / "dags" / "pipelines", "RATCHET_ALERTS_MLOPS": "",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, str(value))
+    name, hour = "search-ranking", timedelta(hours=1)
+    rows = [airflow_api.run(name, f"run-{number}", "failed", airflow_api.NOW - 2 * hour) for number in range(3)]
+    rows.append(airflow_api.run(name, "now", "failed", airflow_api.NOW - timedelta(minutes=6)))
+
+    def looked_at(server: AirflowServer) -> int:
+        api.asked.clear()
+        Scanner(server).scan(airflow_api.NOW)
+        return sum("/dagRuns/" in asked and "~" not in asked for asked in api.asked)
+
+    with airflow_api.AirflowApi(dags=[airflow_api.dag(name)], runs=rows).listening() as api:
+        server = AirflowServer(api.address)
+        with monkeypatch.context() as short:
+            short.setattr("ratchet_airflow.watch.scan._RUNS_S", -1.0)
+            assert looked_at(server) == 0
+            assert not (tmp_path / "watch-looked").exists()  # the next look is at the whole day, too
+        assert looked_at(server) == 4
+        assert (tmp_path / "watch-looked").exists()
+        assert looked_at(server) == 1  # another watch looks again at what has just ended
+        os.utime(tmp_path / "watch-seen", (0, 0))
+        assert looked_at(server) == 4
+        rows[0]["end_date"] = airflow_api.NOW.isoformat()  # somebody has cleared it
+        assert looked_at(server) == 2
