@@ -101,7 +101,7 @@ def test_an_engine_that_is_away_for_a_moment_costs_no_try_and_no_step(made: Trai
 def test_one_that_stays_away_is_69_each_time_and_each_retry_goes_on_with_the_same_container(
     made: Trainings, engine: Forwarder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(following, "PATIENCE_S", 3.0)
     plan = plan_of(made, "long")
     work = settle(made.store, plan, "train", "look", on_event=print)
     assert isinstance(work, Work)
