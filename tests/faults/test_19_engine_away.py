@@ -101,7 +101,7 @@ def test_an_engine_that_is_away_for_a_moment_costs_no_try_and_no_step(made: Trai
 def test_one_that_stays_away_is_69_each_time_and_each_retry_goes_on_with_the_same_container(
     made: Trainings, engine: Forwarder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "PATIENCE_S", 3.0)
+    monkeypatch.setattr(following, "PATIENCE_S", 1.5)
     plan = plan_of(made, "long")
     work = settle(made.store, plan, "train", "look", on_event=print)
     assert isinstance(work, Work)
@@ -112,7 +112,10 @@ def test_one_that_stays_away_is_69_each_time_and_each_retry_goes_on_with_the_sam
             watched.run(attempt.replace(" ", "-"))
         assert decide(failed.value.code, attempt=1, attempts=3).retry
         lease = holder_of(made.store, work.lease)
-        assert (lease.holder if lease else None) == (None if attempt == "at the start" else "")
+        if attempt == "at the end" and work.result() is not None:  # the training was quicker
+            assert lease is None
+        else:
+            assert (lease.holder if lease else None) == (None if attempt == "at the start" else "")
         engine.back()
     outcome = watched.run("last")
     ticks = [tick for before, tick in pairwise([0, *watched.ticks]) if tick != before]
