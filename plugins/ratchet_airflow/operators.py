@@ -14,8 +14,9 @@ from ratchet.contracts.errors import Preempted
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import TRAININGS, Stage, StageSettings
+from ratchet_airflow.late_source import LateSource
 from ratchet_airflow.links import links_of
-from ratchet_airflow.outages import USUAL, OnOutage, goes_on, reschedule, waits_for_outages
+from ratchet_airflow.outages import USUAL, OnOutage, goes_on, waits_for_outages
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.progress import fields_of, level_of, line_of
 
@@ -109,7 +110,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             no_end=(AirflowRescheduleException, TaskDeferred), first=context["ti"].try_number == 1,
             again=lambda error: goes_on(self, context, error),
         ) as record:  # fmt: skip
-            name = _attempt_name(context)
+            name, late = _attempt_name(context), LateSource(context)
             settled: Outcome | Work | None = None
             if begun is not None:
                 settled = left_work(store, plan, begun["request"], begun["because"])
@@ -117,7 +118,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             if settled is None:
                 settled = settle_here(
                     store, plan, self.stage, name, runner,
-                    on_event=self._log_event, pause=reschedule, cleared=lambda: cleared,
+                    on_event=self._log_event, pause=late.pause, waited=late.waited, cleared=lambda: cleared,
                 )  # fmt: skip
             self._clear_is_done(context)
             if isinstance(settled, Work):

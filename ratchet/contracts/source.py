@@ -78,7 +78,7 @@ class _Source(Document):
     )
     wait: Duration | None = Field(
         None,
-        description="How long a run waits for the files of the data date, from its plan on. Default: 15m for a "
+        description="How long a run waits for the files of the data date, from its first look on. Default: 15m for a "
         "scheduled run, and no wait for any other. The rows of a query, and of a Delta table that is not partitioned "
         "by the day, are not waited for.",
     )

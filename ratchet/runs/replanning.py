@@ -38,18 +38,20 @@ def current_plan(
     failed: bool,
     on_event: Callable[[Event], None],
     pause: Callable[[float], None] = time.sleep,
+    waited: Callable[[], float] = lambda: 0.0,
 ) -> RunPlan:
     """The plan with which ingest starts. Waits for the data date; after a failed try, plans a changed source again.
 
     failed: whether an earlier try of ingest in this run has failed. pause: waits so many seconds before the source is
-    looked at again, or raises what makes the caller call this again later. Raises what listing the source raises.
+    looked at again, or raises what makes the caller call this again later. waited: for how many seconds earlier calls
+    have waited. Raises what listing the source raises.
     """
     plan = plan_of(store, plan.spec.name, plan.run_id) or plan
     if plan.as_of == "then":
         return plan
     if failed:
         plan = _record(store, plan, _quiet_source(store, plan), on_event)
-    return _await_data_date(store, plan, on_event, pause)
+    return _await_data_date(store, plan, on_event, pause, waited)
 
 
 def source_changed(plan: RunPlan) -> bool:
@@ -89,16 +91,25 @@ def _quiet_source(store: Store, plan: RunPlan) -> _Listed:
 
 
 def _await_data_date(
-    store: Store, plan: RunPlan, on_event: Callable[[Event], None], pause: Callable[[float], None]
+    store: Store,
+    plan: RunPlan,
+    on_event: Callable[[Event], None],
+    pause: Callable[[float], None],
+    waited: Callable[[], float],
 ) -> RunPlan:
-    """Wait until the data date has rows, until the limit, which counts from the plan on. Looks once in any case."""
+    """Wait until the data date has rows, until the limit, which counts from the first look on. Looks once in any case.
+
+    By no clock on the wall: one that is set would end the wait too early.
+    """
     limit_s = wait_limit(plan.spec.source, scheduled=plan.kind == "scheduled")
-    reported = False
+    began, before, reported = time.monotonic(), 0.0, False
     while not _has_data_date(_planned(plan), plan):
         if _has_data_date(found := _list(store, plan), plan):
             plan = _record(store, plan, found, on_event)
             break
-        left_s = limit_s - (datetime.now(UTC) - plan.created).total_seconds()
+        if limit_s > 0 and not reported:
+            before = waited()
+        left_s = limit_s - before - (time.monotonic() - began)
         if left_s <= 0:
             break
         if not reported:

@@ -24,7 +24,7 @@ from ratchet.runs.events import Event
 from ratchet.runs.history import plan_of
 from ratchet.runs.outcomes import outcome_of_stage
 from ratchet.runs.pins import pins_here
-from ratchet.runs.work import OnEvent, Pause, Work, settle
+from ratchet.runs.work import OnEvent, Pause, Waited, Work, settle
 from ratchet.runtime.release import stage_libraries
 from ratchet.store.base import Store
 from ratchet.store.documents import replace_document
@@ -42,6 +42,7 @@ def settle_here(
     *,
     on_event: OnEvent,
     pause: Pause = time.sleep,
+    waited: Waited = lambda: 0.0,
     cleared: Callable[[], bool] = lambda: False,
 ) -> Outcome | Work:
     """As `settle`, for this runner: what has to be computed fits the code that computes it.
@@ -57,14 +58,14 @@ def settle_here(
         plan = _plan_again(store, plan, stage, runner, because=because, on_event=on_event)
     because = ""
     try:
-        settled = settle(store, plan, stage, attempt, on_event=on_event, pause=pause)
+        settled = settle(store, plan, stage, attempt, on_event=on_event, pause=pause, waited=waited)
         if isinstance(settled, Work):
             because = _why_not(store, settled.plan, stage, runner)
     except OtherCode as error:
         because = error.cause
     if because:
         plan = _plan_again(store, plan, stage, runner, because=because, on_event=on_event)
-        settled = settle(store, plan, stage, attempt, on_event=on_event, pause=pause)
+        settled = settle(store, plan, stage, attempt, on_event=on_event, pause=pause, waited=waited)
     return settled
 
 

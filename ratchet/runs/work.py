@@ -27,6 +27,7 @@ from ratchet.store.renewal import renew
 
 OnEvent = Callable[[Event], None]
 Pause = Callable[[float], None]
+Waited = Callable[[], float]
 _OF_DAYS: tuple[Stage, ...] = ("ingest", "validate", "features")
 """The stages that take days which earlier runs made."""
 
@@ -88,21 +89,29 @@ class Work:
 
 
 def settle(
-    store: Store, plan: RunPlan, stage: Stage, attempt: str, *, on_event: OnEvent, pause: Pause = time.sleep
+    store: Store,
+    plan: RunPlan,
+    stage: Stage,
+    attempt: str,
+    *,
+    on_event: OnEvent,
+    pause: Pause = time.sleep,
+    waited: Waited = lambda: 0.0,
 ) -> Outcome | Work:
     """The outcome of a stage that is skipped or was published before; for any other, what `attempt` has to compute.
 
     Before ingest, a source that is late is waited for, and one that has changed is planned again. A published result
     whose bytes are damaged is moved aside, and computed again; after a stage of this date read damaged bytes, each byte
     is compared. on_event: gets a warning of each. pause: waits so many seconds for a late source; what it raises is
-    raised. Raises ConfigurationError if a stage before it has no result in this run.
+    raised. waited: for how many seconds earlier calls have waited. Raises ConfigurationError if a stage before it has
+    no result in this run.
     """
     so_far = outcomes(store, plan.spec.name, plan.run_id)
     ended = [*so_far.values()]
     earlier = so_far.pop(stage, None)
     if stage == "ingest":
         failed = earlier is not None and earlier.state == "failed"
-        plan = current_plan(store, plan, failed=failed, on_event=on_event, pause=pause)
+        plan = current_plan(store, plan, failed=failed, on_event=on_event, pause=pause, waited=waited)
     if reason := why_skipped(plan.spec, stage, so_far):
         return Outcome(stage=stage, state="skipped", because=reason)
     if stage == "evaluate" and (train := so_far.get("train")) is not None and train.result is not None:

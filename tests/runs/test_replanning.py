@@ -4,11 +4,12 @@ import os
 import re
 import threading
 import time
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from ratchet.contracts import paths
 from ratchet.contracts.errors import DataRejected
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
@@ -121,6 +122,27 @@ def test_a_day_without_its_marker_is_waited_for(data: Path, tmp_path: Path) -> N
     assert len(pauses) == 1
     assert [event.name for event in events] == ["waiting", "replanned"]
     assert re.search(rf"files for {DAY} are not complete: .*{DAY}\.done is not there; waiting", events[0].message)
+
+
+def test_how_long_it_waits_does_not_follow_a_clock_that_is_set(data: Path, tmp_path: Path) -> None:
+    day_file(data).unlink()
+    plan = planned(tmp_path, wait="10m")
+    plan = plan.model_copy(update={"created": plan.created - timedelta(days=1)})
+    (tmp_path / "store" / paths.plan(plan.spec.name, "r")).write_text(plan.model_dump_json(by_alias=True))
+    events: list[Event] = []
+
+    def pause(_: float) -> None:
+        raise InterruptedError  # as a task of Airflow that looks again in another process
+
+    def look(waited_s: float) -> RunPlan:
+        store = open_store(plan.store)
+        return current_plan(store, plan, failed=False, on_event=events.append, pause=pause, waited=lambda: waited_s)
+
+    for waited_s in (0.0, 540.0):
+        with pytest.raises(InterruptedError):
+            look(waited_s)
+    assert [event.message.partition("; waiting ")[2] for event in events] == ["at most 10m", "at most 1m"]
+    assert look(600.0).source[-1].files == ()
 
 
 def test_an_old_data_date_of_a_scheduled_run_is_warned_of(data: Path, tmp_path: Path) -> None:
