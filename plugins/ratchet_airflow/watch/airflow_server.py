@@ -22,6 +22,10 @@ _log = masked_logger("ratchet.alerts")
 Row = dict[str, Any]
 
 
+class ServerAway(Unavailable):
+    """No answer at all: no task of Airflow can start either."""
+
+
 @contextmanager
 def as_expected() -> Iterator[None]:
     """Raise Unavailable for an answer of another form, as of a proxy or another release of Airflow."""
@@ -124,7 +128,7 @@ class AirflowServer:
         try:
             return self._session.request(method, f"{self.url}{path}", timeout=_ANSWER_S, **given)
         except requests.RequestException as error:
-            raise Unavailable(
+            raise ServerAway(
                 f"Airflow's server does not answer at {self.url}: {type(error).__name__}",
                 remedy="start it, or read its log",
             ) from error

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
+from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.loading import FILE
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.outbox.incidents import names
@@ -69,11 +70,15 @@ class Missing:
 
 
 def scan_missing_nights(
-    store: Store, read_dags: ReadDags | None, runs: Sequence[Run], now: datetime | None = None
+    store: Store,
+    read_dags: ReadDags | None,
+    runs: Sequence[Run],
+    now: datetime | None = None,
+    unread: RatchetError | None = None,
 ) -> int:
     """Report the nights of every pipeline that are due, have not started and were not reported. How many alerts.
 
-    read_dags: None while Airflow's server does not answer.
+    read_dags: None while Airflow's server cannot be read. unread: why, if it does answer.
     """
     moment, sent = now or datetime.now(UTC), 0
     everything = list(watched(store))
@@ -81,7 +86,7 @@ def scan_missing_nights(
     dags = (read_dags(since) if since else {}) if read_dags is not None else None
     for one in everything:
         with Guard(f"cannot look for missing nights of {one.spec.name}"):
-            missing = missing_night(store, one, dags, runs, moment)
+            missing = missing_night(store, one, dags, runs, moment, unread)
             sent += missing is not None and _report(one.spec, missing)
     return sent
 
@@ -166,9 +171,17 @@ def _not_scheduled(spec: PipelineSpec, day: date, runs: Sequence[Run], again: st
 
 
 def missing_night(
-    store: Store, one: Watched, dags: Mapping[str, AirflowDag] | None, runs: Sequence[Run], now: datetime
+    store: Store,
+    one: Watched,
+    dags: Mapping[str, AirflowDag] | None,
+    runs: Sequence[Run],
+    now: datetime,
+    unread: RatchetError | None = None,
 ) -> Missing | None:
-    """The newest due night of a pipeline if it has not started, else the one before it; with those before in a row."""
+    """The newest due night of a pipeline if it has not started, else the one before it; with those before in a row.
+
+    dags, unread: see `scan_missing_nights`.
+    """
     spec, due = one.spec, _due(one.spec, now)
     newest = next(due, None)
     if newest is None:
@@ -195,8 +208,7 @@ def missing_night(
         remedy = f"mount its disk, or bring the pipelines back; then trigger the DAG {spec.name} in Airflow with "
         reason = Reason(cause=one.gone, remedy=f"{remedy}{_dates((*before, day))}", shared=_SHARED)
     elif dags is None and one.broken is None:
-        remedy = f"start it, or read its log; then trigger the DAG {spec.name} in Airflow with {_dates((*before, day))}"
-        reason = Reason(cause="Airflow's server does not answer, so no task can start", remedy=remedy, shared=_SHARED)
+        reason = _unread(spec, (*before, day), unread)
     else:
         reason = why_missing(spec, day, one.broken, dag, runs, before)
     return Missing(day=day, reason=reason, last=last, before=before)
@@ -218,6 +230,18 @@ def _row(one: Watched, due: Iterator[tuple[datetime, date]], started: Collection
     said = AlertHistory().alerts(_situation(one.spec, ""), ("paused",))
     paused = min((alert["date"] for alert in said if alert["date"] >= f"{row[0]}"), default="9")
     return tuple(day for day in row if f"{day}" < paused)
+
+
+def _unread(spec: PipelineSpec, row: Sequence[date], error: RatchetError | None) -> Reason:
+    """Why nights have no run in the store while Airflow's server cannot be read."""
+    again = f"trigger the DAG {spec.name} in Airflow with {_dates(row)}"
+    if error is None:
+        cause = "Airflow's server does not answer, so no task can start"
+        remedy = f"start it, or read its log; then {again}"
+    else:
+        cause = f"it has no run in the store, and the watch cannot ask Airflow why: {error.cause}"
+        remedy = f"{error.remedy}; if the night has not started then, {again}"
+    return Reason(cause=cause, remedy=remedy, shared=_SHARED)
 
 
 def _left_out(spec: PipelineSpec, row: Sequence[date]) -> Reason:

@@ -29,7 +29,7 @@ from ratchet_airflow.plans import find_plan
 from ratchet_airflow.timetable import DayBeforeTimetable
 from ratchet_airflow.watch import presence, waiting
 from ratchet_airflow.watch.airflow_runs import ENDED, Backfill, Run
-from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.airflow_server import AirflowServer, ServerAway
 from ratchet_airflow.watch.backfill_summary import summarise
 from ratchet_airflow.watch.decided_days import scan_decided_days
 from ratchet_airflow.watch.digest import scan_digest
@@ -68,7 +68,7 @@ class Scanner:
         self._scanned: datetime | None = None
         self._before = _last_scan()
         self._away_since: float | None = None
-        self._refused: ConfigurationError | None = None
+        self._unread: RatchetError | None = None
         self._summarised: set[str] = set()
         self._settled: set[str] = set()
         self._seen = SeenRuns(log_file().with_name("watch-seen"))
@@ -90,9 +90,10 @@ class Scanner:
             active = True
             if self._away_since is not None and time.monotonic() - self._away_since > _AWAY_S:
                 with Guard("cannot look for missing nights"):
-                    scan_missing_nights(store, None, [], now)
+                    unread = None if isinstance(self._unread, ServerAway) else self._unread
+                    scan_missing_nights(store, None, [], now, unread)
                 with Guard("cannot say that Airflow may not be read"):
-                    waiting.say_refused(self._refused, moment)
+                    waiting.say_refused(self._unread, moment)
         else:
             active = self._report(store, look, *read, moment)
         is_rare = next(self._rounds) % _IDLE == 0
@@ -113,7 +114,7 @@ class Scanner:
             if self._away_since is None:
                 _log.warning("cannot read the runs from Airflow; it is asked again until it answers: %s", error)
                 self._away_since = time.monotonic()
-            self._refused = error if isinstance(error, ConfigurationError) else None
+            self._unread = error
             return None
         if self._away_since is not None:
             _log.warning("Airflow answers again")

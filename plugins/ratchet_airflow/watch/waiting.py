@@ -56,9 +56,9 @@ def deliver(store: Store, deadline: Deadline, now: Clock = utc) -> int:
         return 0
 
 
-def say_refused(error: ConfigurationError | None, now: datetime) -> None:
-    """Tell people that the watch may not read Airflow and so finds nothing there."""
-    if error is not None:
+def say_refused(error: RatchetError | None, now: datetime) -> None:
+    """Tell people that the watch may not read Airflow and so finds nothing there, if that is the error."""
+    if isinstance(error, ConfigurationError):
         tell("refused", "Ratchet: the watch may not read Airflow", f"Cause: {mask(str(error))}\n{UNSEEN}", now)
 
 

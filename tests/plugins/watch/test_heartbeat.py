@@ -65,13 +65,13 @@ def test_no_beat_goes_out_while_a_part_of_the_look_fails(
     failures()  # of other tests
     failed = airflow_api.run(name, "run-1", "failed", airflow_api.NOW - timedelta(hours=1))
     api = airflow_api.AirflowApi(dags=[airflow_api.dag(name)], runs=[failed])
-    api.broken = {f"/api/v2/dags/{name}/dagRuns/run-1/taskInstances"}
+    api.statuses = {f"/api/v2/dags/{name}/dagRuns/run-1/taskInstances": 500}
     with Webhook().listening() as hook, api.listening():
         monkeypatch.setenv("RATCHET_HEARTBEAT_URL", hook.url.replace("json", "http") + "/ping")
         scanner = Scanner(AirflowServer(api.address))
         scanner.scan()
         assert hook.asked == []
         assert f"what the watch could not do: 1, such as: cannot make the alerts of {name} run-1" in caplog.text
-        api.broken = set()
+        api.statuses = {}
         scanner.scan()
         assert hook.asked == ["/ping"]

@@ -118,7 +118,7 @@ def test_a_second_pause_is_another_one_although_nobody_asked_for_the_dags_betwee
 def test_a_pause_is_seen_by_a_user_who_may_not_read_the_audit_log(
     api: AirflowApi, caplog: pytest.LogCaptureFixture
 ) -> None:
-    api.dags, api.forbidden = [dag("rested", is_paused=True), dag("q")], {"/api/v2/eventLogs"}
+    api.dags, api.statuses = [dag("rested", is_paused=True), dag("q")], {"/api/v2/eventLogs": 403}
     found = Look(AirflowServer(api.address)).dags({})
     assert (found["rested"].paused, found["rested"].paused_at, set(found)) == (True, None, {"rested", "q"})
     assert "cannot tell who paused rested: Airflow does not let ratchet-watch read /eventLogs (403)" in caplog.text

@@ -12,14 +12,17 @@ from ratchet.contracts.loading import load
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow.watch.airflow_runs import AirflowDag
+from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.missing_nights import (
     ReadDags,
     due_night,
     missing_night,
     scan_missing_nights,
-    watched,
     why_missing,
 )
+from ratchet_airflow.watch.scan import Scanner
+from ratchet_airflow.watch.watched import watched
+from tests.plugins.watch.airflow_api import AirflowApi
 from tests.plugins.watch.airflow_rows import run, task
 from tests.runs.recorded import keep_plan
 from tests.runs.test_requests import DAY, SPEC, plan
@@ -125,6 +128,22 @@ def test_while_airflow_does_not_answer_the_store_says_what_is_missing(store: Sto
     assert alert["cause"] == "Airflow's server does not answer, so no task can start"
     keep_plan(store, plan(run_id="run-2", data_date=NIGHT + timedelta(days=1), store=store.uri))
     assert scan_missing_nights(store, None, [], DUE + timedelta(days=1)) == 0
+
+
+@pytest.mark.parametrize(("status", "seen"), [(403, "let ratchet-watch read /dags (403)"), (429, "answers 429 to GET")])
+def test_where_airflow_answers_and_cannot_be_read_the_alert_says_what_was_seen(
+    store: Store, folder: Path, status: int, seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet_airflow.watch.scan._AWAY_S", -1)
+    api = AirflowApi(statuses={"/api/v2/dags": status})
+    with api.listening():
+        assert Scanner(AirflowServer(api.address)).scan(DUE)
+    (alert,) = [one for one in said(folder) if one.get("occasion") == "missing"]
+    assert alert["cause"].startswith("it has no run in the store, and the watch cannot ask Airflow why: Airflow ")
+    assert seen in alert["cause"]
+    assert (
+        f"if the night has not started then, trigger the DAG small in Airflow with the date {NIGHT}" in alert["remedy"]
+    )
 
 
 def test_a_pause_is_said_once_with_who_and_not_each_night(store: Store, folder: Path) -> None:

@@ -170,7 +170,7 @@ def test_people_hear_once_a_day_that_the_watch_may_not_read_airflow(
     with AirflowApi().listening() as api:
         for scanner in (Scanner(AirflowServer(api.address.replace("sesame", "wrong"))) for _ in range(2)):
             assert scanner.scan(began)  # also one that was started again
-        api.dags, api.forbidden = [], {"/api/v2/dags"}
+        api.dags, api.statuses = [], {"/api/v2/dags": 403}
         Scanner(AirflowServer(api.address)).scan(began + timedelta(days=1))
     assert [body["title"] for body in hook.received] == ["Ratchet: the watch may not read Airflow"] * 2
     first, second = (body["message"] for body in hook.received)
