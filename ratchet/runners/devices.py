@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import Label
-from ratchet.runners.engine import seconds_of
+from ratchet.runners.engine_time import seconds_of
 from ratchet.runners.job import Job
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.labels import MARK
 from ratchet.runners.container import FOLDER, OUT_OF_MEMORY_SEEN, archive, container_config, renewal
 from ratchet.runners.devices import Devices, claim
-from ratchet.runners.engine import EngineSilent, answers, connect, seconds_of
+from ratchet.runners.engine import EngineSilent, answers, connect
+from ratchet.runners.engine_time import seconds_of
 from ratchet.runners.job import Job
 from ratchet.runners.log.entries import read_lines
 from ratchet.runners.log.lines import Line

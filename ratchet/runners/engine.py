@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 
@@ -80,11 +79,6 @@ def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
         raise EngineSilent(
             f"the Docker engine does not answer: {_deepest(error)}", remedy="start it: scripts/engine.sh"
         ) from error
-
-
-def seconds_of(written: str) -> float:
-    """Whole seconds since 1970 of a time as the engine writes it, with nanoseconds and in UTC."""
-    return datetime.fromisoformat(written[:19] + "+00:00").timestamp()
 
 
 def _deepest(error: BaseException) -> str:
