@@ -27,6 +27,7 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.heavy,
     pytest.mark.xdist_group("airflow"),
+    pytest.mark.filterwarnings("ignore:'imghdr' is deprecated"),  # Apprise's own import
 ]
 UNLUCKY = """import os
 
