@@ -27,6 +27,7 @@ from ratchet.contracts.request import RunKind, RunPlan
 from ratchet.contracts.run_index import FORM, IndexedLedger, IndexedRun, RunIndex, Standing, planned
 from ratchet.runs.history import plan_of
 from ratchet.runs.run_state import read_run
+from ratchet.runs.standstill import only_removal
 from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document
 from ratchet.store.ledger import Record, champion_of
@@ -136,10 +137,14 @@ def index_etags(store: Store) -> dict[str, str]:
 
 
 def renew_index(store: Store, pipeline: str) -> bool:
-    """Write the document of a pipeline that has runs, if it is lost, damaged or of an older form. Whether it was."""
+    """Write the document of a pipeline that has runs, if it is lost, damaged or of an older form. Whether it was.
+
+    Not while rows are removed, which changes the records that it repeats: raises Unavailable then.
+    """
     with suppress(OtherRelease):  # that release reads it
         if _read(store, pipeline) is None and next(iter(store.list(paths.nights(pipeline))), None) is not None:
-            _write(store, pipeline, lambda index: index)
+            with only_removal(store, pipeline, "the watch", wait_s=0.0):
+                _write(store, pipeline, lambda index: index)
             return True
     return False
 

@@ -20,6 +20,7 @@ from ratchet.contracts.stages import REGULAR
 from ratchet.runs.answers import record_answer
 from ratchet.runs.run_index import RunLine, index_etags, nights, note_end, note_plan, rebuilt, renew_index
 from ratchet.runs.stage_record import StageRecord
+from ratchet.runs.standstill import only_removal
 from ratchet.store.base import Store
 from ratchet.store.documents import read_document
 from ratchet.store.file import FileStore
@@ -318,6 +319,10 @@ def test_an_index_is_renewed_only_where_it_is_not_as_this_release_writes_it(stor
             store.create(key, content)
         assert [renew_index(store, "small") for _ in range(2)] == [True, False]
     assert stored(store) == rebuilt(store, "small")
+    store.delete(key)
+    with only_removal(store, "small", "ada", wait_s=0.0), pytest.raises(Unavailable, match="is removing rows of small"):
+        renew_index(store, "small")
+    assert store.head(key) is None  # a purge deletes it after it has changed the records
     newer = b'{"needs": {"lines": "9.0.0"}}'
     store.delete(key)
     store.create(key, newer)
