@@ -22,6 +22,7 @@ from ratchet.samples import clicks
 from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, new_lease
 from ratchet.store.opening import open_store
+from ratchet_airflow import operators
 from ratchet_airflow.operators import StageOperator
 from ratchet_airflow.outages import WAITED, goes_on
 from tests.runs.recorded import keep
@@ -163,9 +164,15 @@ def test_a_failure_is_raised_as_it_is_and_recorded(tmp_path: Path, monkeypatch: 
     assert (ended.state, ended.again) == ("failed", False)
 
 
-def test_what_airflow_tries_again_is_recorded_as_such_until_its_last_try(plan: RunPlan, store: Store) -> None:
+def test_what_airflow_tries_again_is_recorded_as_such_until_its_last_try(
+    plan: RunPlan, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planted(_: object) -> str:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(operators, "_attempt_name", planted)
     for number, again in ((1, True), (2, False)):
-        with pytest.raises(KeyError):  # its upstream stage has no result; a bug has one retry
+        with pytest.raises(KeyError):  # a bug has one retry
             task("validate").execute(context(None, try_number=number))
         assert recorded(store, "validate").again is again
 
