@@ -161,7 +161,9 @@ def test_an_old_data_date_of_a_scheduled_run_is_warned_of(data: Path, tmp_path: 
         current_plan(open_store(plan.store), plan, failed=False, on_event=events.append)
         warned = [event.message for event in events if event.name == "stale"]
         assert len(warned) == (kind == "scheduled" and fresh == "26h")
-        assert not warned or "was written 1d6h ago; source.ready.fresh is 1d2h" in warned[0]
+        for text in warned:
+            assert "was written 1d6h" in text  # and some seconds, on a slow machine
+            assert text.endswith("ago; source.ready.fresh is 1d2h")
 
 
 def test_a_data_date_that_does_not_come_is_reported_when_the_limit_is_over(data: Path, tmp_path: Path) -> None:
