@@ -138,7 +138,7 @@ def _client(source: Source) -> "Iterator[tuple[GitClient, str]]":
 def _newest(client: "GitClient", path: str, source: Source) -> "ObjectID":
     refs = client.get_refs(path.encode()).refs
     wanted = f"refs/heads/{source.branch}" if source.branch else "HEAD"
-    found = refs.get(wanted.encode())  # type: ignore[call-overload]
+    found = refs.get(wanted.encode())  # type: ignore[call-overload]  # dulwich has a type of its own for names
     if found is None:
         heads = sorted(name.decode().removeprefix("refs/heads/") for name in refs if name.startswith(b"refs/heads/"))
         raise ConfigurationError(
