@@ -73,7 +73,7 @@ class ReapOperator(BaseOperator):
 
 
 def _look_for_the_watch() -> None:
-    """Tell people if nobody has started it. Whatever fails here, the reaper goes on."""
+    """Alert people if nobody has started it. Whatever fails here, the reaper goes on."""
     from ratchet.store.opening import open_store
     from ratchet_airflow.watch import presence
     from ratchet_airflow.watch.guard import Guard

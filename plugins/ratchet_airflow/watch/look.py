@@ -194,7 +194,7 @@ def ended_runs(server: AirflowServer) -> frozenset[tuple[str, str, str]]:
 
 
 def _number(backfills: Iterable[Row], queued: datetime, partition: str) -> int:
-    """The backfill of a run, which Airflow's API does not tell; 0 if none fits.
+    """The backfill of a run, which Airflow's API does not give; 0 if none fits.
 
     A pipeline has one backfill at a time. So it is the newest that was created before the run was queued, and has its
     date.

@@ -92,7 +92,7 @@ def scan_missing_nights(
 
 
 def awaited_since(store: Store, everything: Sequence[Watched], now: datetime) -> dict[str, datetime]:
-    """The pipelines of which the store does not tell whether each due night has started; since when runs may tell."""
+    """The pipelines of which the store does not show whether each due night has started; since when runs may."""
     found = {}
     for one in everything:
         with Guard(f"cannot look for missing nights of {one.spec.name}"):
@@ -195,7 +195,7 @@ def missing_night(
     started = {*map(str, days), *(dag.started if dag is not None else ())}
     last = max(days, default=None)
     if dags is None and f"{day}" in started:
-        return None  # what is missing before it, Airflow has to tell
+        return None  # what is missing before it, Airflow has to show
     if f"{day}" in started:
         row = _row(one, due, started)
         missing = Missing(day=row[-1], reason=_left_out(spec, row), last=last, before=row[:-1]) if row else None

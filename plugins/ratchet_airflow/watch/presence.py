@@ -12,7 +12,7 @@ from ratchet.contracts.quantities import show_duration
 from ratchet.outbox.outbox import utc
 from ratchet.store.base import Entry, Store
 from ratchet_airflow.run_id import installation
-from ratchet_airflow.watch.waiting import UNSEEN, tell
+from ratchet_airflow.watch.waiting import UNSEEN, alert_once_a_day
 
 _LIMIT_S = 1800.0
 """More than a watch is away that is restarted, or whose host is."""
@@ -50,10 +50,10 @@ def _write(store: Store, key: str) -> None:
 
 
 def report(store: Store) -> bool:
-    """Tell people if no watch is there. Whether that is so."""
+    """Alert people if no watch is there. Whether that is so."""
     away = away_for(store)
     if away is not None:
         body = f"For {show_duration(int(away.total_seconds()))} no watch has been there\n{UNSEEN}\n"
         remedy = "What to do: start the service `watch`, or python -m ratchet_airflow.watch, and read its log"
-        tell("no-watch", "Ratchet: no watch is running", f"{body}{remedy}", utc())
+        alert_once_a_day("no-watch", "Ratchet: no watch is running", f"{body}{remedy}", utc())
     return away is not None

@@ -14,7 +14,7 @@ from ratchet.outbox.incidents import names
 from ratchet.store.base import Store
 from ratchet_airflow import folders
 from ratchet_airflow.alerts.by_hand import root
-from ratchet_airflow.watch.waiting import UNSEEN, tell
+from ratchet_airflow.watch.waiting import UNSEEN, alert_once_a_day
 
 _PATIENCE_S = 3600.0
 """A DAG that was deleted, or whose file is new, is parsed long before."""
@@ -45,7 +45,7 @@ class Unseen:
                 "such as Viewer; if people do not see it either, read the log of the DAG processor"
             )
             title = "Ratchet: the watch does not see each pipeline in Airflow"
-            tell("unseen", title, f"{cause}\n{UNSEEN} of these\n{remedy}", now)
+            alert_once_a_day("unseen", title, f"{cause}\n{UNSEEN} of these\n{remedy}", now)
         return found
 
 

@@ -57,13 +57,15 @@ def deliver(store: Store, deadline: Deadline, now: Clock = utc) -> int:
 
 
 def say_refused(error: RatchetError | None, now: datetime) -> None:
-    """Tell people that the watch may not read Airflow and so finds nothing there, if that is the error."""
+    """Alert people that the watch may not read Airflow and so finds nothing there, if that is the error."""
     if isinstance(error, ConfigurationError):
-        tell("refused", "Ratchet: the watch may not read Airflow", f"Cause: {mask(str(error))}\n{UNSEEN}", now)
+        alert_once_a_day(
+            "refused", "Ratchet: the watch may not read Airflow", f"Cause: {mask(str(error))}\n{UNSEEN}", now
+        )
 
 
-def tell(what: str, title: str, body: str, now: datetime) -> None:
-    """Tell each receiver of failures about the watch, once a day."""
+def alert_once_a_day(what: str, title: str, body: str, now: datetime) -> None:
+    """Alert each receiver of failures to a fault of the watch, once a day."""
     for name in _receivers():
         letter = Letter(
             event=outbox_paths.message(installation(), f"{what}-{name}-{now:%Y-%m-%d}"),
