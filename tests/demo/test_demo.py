@@ -15,6 +15,7 @@ from ratchet.runs.history import days_of, runs_of
 from ratchet.runs.jobs import store_label
 from ratchet.runs.outcomes import outcomes
 from ratchet.store.opening import open_store
+from tests.readable import readable_by_all
 
 ROOT = Path(__file__).resolve().parents[2]
 PIPELINE = "search-ranking"
@@ -79,8 +80,7 @@ class Demo:
 
 @pytest.fixture
 def demo(tmp_path: Path, stage_image: str) -> Iterator[Demo]:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
+    readable_by_all(tmp_path)
     made = Demo(tmp_path, stage_image)
     yield made
     made.stop()

@@ -10,6 +10,7 @@ import pytest
 
 from tests.airflow.installation import EXPECTATIONS, JUST_NOW, NIGHTLY, ROOT, RUNS_S, YESTERDAY, Installation
 from tests.faults.ticking import ticking
+from tests.readable import readable_by_all
 
 DEAF = "deaf"
 """A pipeline whose training ignores the notice to stop."""
@@ -134,9 +135,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
     if str(ROOT / "plugins") not in sys.path:
         sys.path.append(str(ROOT / "plugins"))
     home = tmp_path_factory.mktemp("faulted")
-    for folder in (home, *home.parents[:2]):
-        # Containers are not root, and pytest's own folders are for their owner alone.
-        folder.chmod(folder.stat().st_mode | 0o055)
+    readable_by_all(home)
     made = FaultInstallation(
         home,
         {

@@ -20,6 +20,7 @@ import pytest
 from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import REGULAR
 from ratchet.runs.jobs import store_label
+from tests.readable import readable_by_all
 from tests.runs.nights import DAY, ROOT, SMALL, sample
 from tests.s3 import S3Server
 
@@ -78,9 +79,7 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
     mlflow_server: str,
     stage_image: str,
 ) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        # Containers are not root, and pytest's own folders are for their owner alone.
-        folder.chmod(folder.stat().st_mode | 0o055)
+    readable_by_all(tmp_path)
     credentials = tmp_path / "mlflow-credentials"
     keys = {"mlflow_tracking_username": "ratchet", "mlflow_tracking_password": MLFLOW_CANARY}
     credentials.write_text("\n".join(["[mlflow]", *(f"{key} = {value}" for key, value in keys.items())]))

@@ -17,6 +17,7 @@ from ratchet.runners.docker import DockerRunner
 from ratchet.runners.following import JobEnd, follow_to_end
 from ratchet.runners.job import Job, Mount
 from ratchet.runners.log.lines import Line
+from tests.readable import readable_by_all
 
 pytestmark = pytest.mark.docker
 
@@ -142,8 +143,7 @@ def test_of_the_machines_folders_and_secrets_it_sees_its_own(attack: Attack, sta
     for name in ("source", "store", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(0o777)
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(parent.stat().st_mode | 0o055)
+    readable_by_all(tmp_path)
     source, store, other = (str(tmp_path / name) for name in ("source", "store", "other"))
     mounts = (Mount(path=source), Mount(path=store, read_only=False))
     runner = DockerRunner()

@@ -26,6 +26,7 @@ from ratchet.runs.planning import make_plan
 from ratchet.runs.work import OnEvent
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
+from tests.readable import readable_by_all
 
 DAY = date(2026, 11, 20)
 BEFORE: tuple[Stage, ...] = ("ingest", "validate", "features")
@@ -96,9 +97,7 @@ def trainings(
 
     store_uri: where everything is kept, if not in the folder.
     """
-    for parent in (folder, *folder.parents[:2]):
-        # Containers are not root, and pytest's own folders are for their owner alone.
-        parent.chmod(parent.stat().st_mode | 0o055)
+    readable_by_all(folder)
     data, pipeline = folder / "data", folder / "pipeline"
     pipeline.mkdir()
     (pipeline / "pipeline.yaml").write_text(PIPELINE.format(data=data), encoding="utf-8")

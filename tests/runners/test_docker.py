@@ -24,6 +24,7 @@ from ratchet.runners.engine import engine_available
 from ratchet.runners.following import JobEnd, follow_to_end
 from ratchet.runners.job import Job, Mount
 from ratchet.runners.log.lines import Line
+from tests.readable import readable_by_all
 
 pytestmark = pytest.mark.docker
 
@@ -220,8 +221,7 @@ def test_a_mount_is_writable_only_if_it_says_so(job: Any, tmp_path: Path) -> Non
     for folder in ("data", "store"):
         (tmp_path / folder).mkdir()
         os.chown(tmp_path / folder, STAGE_USER, STAGE_USER)
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
+    readable_by_all(tmp_path)
     mounts = (Mount(path=f"{tmp_path}/data"), Mount(path=f"{tmp_path}/store", read_only=False))
     code = f"""if 1:
         answer = []

@@ -5,6 +5,7 @@ from pathlib import Path
 import boto3
 import pytest
 
+from tests.readable import readable_by_all
 from tests.runs.nights import DAY, run, sample
 from tests.s3 import S3Server
 
@@ -21,18 +22,14 @@ STAGES = ["ingest", "validate", "features", "train", "evaluate", "register", "re
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
-    folder.parent.chmod(0o755)  # containers are not root, and pytest's own folders are for their owner alone
-    folder.parent.parent.chmod(0o755)
-    folder.chmod(0o755)
-    return sample(folder)
+    return sample(readable_by_all(folder))
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_runner_and_every_store_give_the_same_model_and_the_same_verdict(
     example: str, data: Path, tmp_path: Path, s3_server: S3Server, s3_uri: str, stage_image: str
 ) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+    readable_by_all(tmp_path)
     client = boto3.client("s3", **_client_settings(s3_server))
     for path in data.rglob("*.parquet"):
         client.upload_file(str(path), s3_server.bucket, f"source-{example}/{path.relative_to(data)}")

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -169,6 +169,3 @@ def handler(api: AirflowApi) -> type[BaseHTTPRequestHandler]:
 def query(text: str) -> Row:
     """What follows `?` in an address; the values of a list as a list."""
     return {name: given if name in {"state", "included_events"} else given[0] for name, given in parse_qs(text).items()}
-
-
-NOW = datetime.now(UTC)

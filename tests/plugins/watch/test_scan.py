@@ -3,7 +3,7 @@
 import json
 import os
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -60,7 +60,7 @@ def test_a_run_that_failed_while_a_stage_waited_is_no_longer_shown_as_unfinished
     keep_plan(store, made)
     name, key = made.spec.name, paths.outcome(made.spec.name, "run-1.here", "train")
     store.create(key, Outcome(stage="train", state="failed", again=True).model_dump_json(by_alias=True).encode())
-    ended = airflow_api.run(name, "run-1", "failed", airflow_api.NOW - timedelta(hours=1))
+    ended = airflow_api.run(name, "run-1", "failed", datetime.now(UTC) - timedelta(hours=1))
     with airflow_api.AirflowApi(dags=[airflow_api.dag(name)], runs=[ended]).listening() as api:
         Scanner(AirflowServer(api.address)).scan()
     found = outcome_of_stage(store, name, "run-1.here", "train")
@@ -88,13 +88,13 @@ def test_a_very_large_day_is_looked_at_in_parts_and_a_restart_goes_on(
         "RATCHET_PIPELINES": ROOT / "dags" / "pipelines", "RATCHET_ALERTS_MLOPS": "",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, str(value))
-    name, hour = "search-ranking", timedelta(hours=1)
-    rows = [airflow_api.run(name, f"run-{number}", "failed", airflow_api.NOW - 2 * hour) for number in range(3)]
-    rows.append(airflow_api.run(name, "now", "failed", airflow_api.NOW - timedelta(minutes=6)))
+    name, now, hour = "search-ranking", datetime.now(UTC), timedelta(hours=1)
+    rows = [airflow_api.run(name, f"run-{number}", "failed", now - 2 * hour) for number in range(3)]
+    rows.append(airflow_api.run(name, "now", "failed", now - timedelta(minutes=6)))
 
     def looked_at(server: AirflowServer) -> int:
         api.asked.clear()
-        Scanner(server).scan(airflow_api.NOW)
+        Scanner(server).scan(now)
         return sum("/dagRuns/" in asked and "~" not in asked for asked in api.asked)
 
     with airflow_api.AirflowApi(dags=[airflow_api.dag(name)], runs=rows).listening() as api:
@@ -108,5 +108,5 @@ def test_a_very_large_day_is_looked_at_in_parts_and_a_restart_goes_on(
         assert looked_at(server) == 1  # another watch looks again at what has just ended
         os.utime(tmp_path / "watch-seen", (0, 0))
         assert looked_at(server) == 4
-        rows[0]["end_date"] = airflow_api.NOW.isoformat()  # somebody has cleared it
+        rows[0]["end_date"] = now.isoformat()  # somebody has cleared it
         assert looked_at(server) == 2
