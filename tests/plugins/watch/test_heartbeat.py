@@ -63,7 +63,7 @@ def test_no_beat_goes_out_while_a_part_of_the_look_fails(
     open_store(str(tmp_path / "store")).prepare()
     name = "search-ranking"
     failures()  # of other tests
-    failed = airflow_api.run(name, "run-1", "failed", airflow_api.NOW - timedelta(hours=1))
+    failed = airflow_api.run(name, "run-1", "failed", datetime.now(UTC) - timedelta(hours=1))
     api = airflow_api.AirflowApi(dags=[airflow_api.dag(name)], runs=[failed])
     api.statuses = {f"/api/v2/dags/{name}/dagRuns/run-1/taskInstances": 500}
     with Webhook().listening() as hook, api.listening():
