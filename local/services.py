@@ -1,4 +1,4 @@
-"""The servers of the embedded set-up, on loopback and on SQLite: MLflow, the four servers of Airflow, and the watch."""
+"""The servers of the embedded set-up, on loopback and on SQLite, as one: their ports, passwords, start and end."""
 
 import contextlib
 import os
@@ -12,7 +12,6 @@ from pathlib import Path
 
 from local import passwords, ports
 from local.supervision import processes, state
-from local.supervision.service import Service
 from local.supervision.supervisor import STOP_S, end_orphans
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import Unavailable
@@ -222,63 +221,6 @@ class Services:
             f"Airflow {self.airflow_url} (log in as {self.user}, password {self.password})",
             f"MLflow  {self.mlflow_url}",
             f"store   {self.store}",
-        )
-
-    def definitions(self) -> tuple[Service, ...]:
-        """Every server, and the step that runs before them."""
-        binaries = Path(sys.executable).parent
-        environment = self.environment()
-        mlflow = (
-            str(binaries / "mlflow"), "server", "--host", "127.0.0.1", "--port", str(self._ports()["mlflow"]),
-            "--workers", "1", "--backend-store-uri", f"sqlite:///{self.home / 'mlflow.db'}",
-            "--artifacts-destination", str(self.home / "mlflow-artifacts"), "--serve-artifacts",
-        )  # fmt: skip
-        airflow = str(binaries / "airflow")
-        with_watch = {**environment, variable("airflow_api"): self.watch_address}
-        return (
-            Service(name="migrate", command=(airflow, "db", "migrate"), environment=environment, once=True),
-            Service(
-                name="mlflow",
-                command=mlflow,
-                environment=environment,
-                address=self.mlflow_url,
-                health=f"{self.mlflow_url}/health",
-            ),
-            Service(
-                name="api-server",
-                command=(airflow, "api-server"),
-                environment=with_watch,
-                address=self.airflow_url,
-                health=f"{self.airflow_url}/api/v2/version",
-                after="migrate",
-            ),
-            Service(
-                name="pools",
-                command=(sys.executable, "-m", "local.make_pools", str(self.home)),
-                environment=environment,
-                once=True,
-                after="api-server",
-            ),
-            # The API server reads the logs of this machine itself, so no other process has to serve them.
-            Service(
-                name="scheduler",
-                command=(airflow, "scheduler", "--skip-serve-logs"),
-                environment=environment,
-                after="migrate",
-            ),
-            Service(name="dag-processor", command=(airflow, "dag-processor"), environment=environment, after="migrate"),
-            Service(  # last, because the servers start faster one after the other
-                name="triggerer",
-                command=(airflow, "triggerer", "--skip-serve-logs"),
-                environment=environment,
-                after="api-server",
-            ),
-            Service(
-                name="watch",
-                command=(sys.executable, "-m", "ratchet_airflow.watch"),
-                environment=with_watch,
-                after="api-server",
-            ),
         )
 
     def _known(self) -> state.Servers | None:

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from local.definitions import definitions
 from local.services import Services
 from local.supervision.supervisor import supervise
 from ratchet.contracts.environment import environment
@@ -12,7 +13,7 @@ def main(arguments: list[str]) -> int:
     """Supervise until SIGTERM."""
     root, home = map(Path, arguments)
     here = environment()
-    supervise(Services(root, home, data=here.data, store=here.store).definitions(), home)
+    supervise(definitions(Services(root, home, data=here.data, store=here.store)), home)
     return 0
 
 

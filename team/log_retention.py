@@ -8,11 +8,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ratchet.collection.log_files import delete_old_logs
 from team.bucket_logs import BucketLogs, logs_client
 
 if TYPE_CHECKING:
@@ -28,23 +28,6 @@ _LATE_S = 3 * _EVERY_S
 _DAY_S = 24 * 3600
 _AT_ONCE = 1000
 """S3 deletes so many objects with one request."""
-
-
-def expire_files(folder: Path, before: float) -> int:
-    """Delete the logs that nobody has written to since; the number."""
-    gone = 0
-    for place, folders, files in os.walk(folder, topdown=False):
-        for name in files:
-            file = Path(place, name)
-            with suppress(FileNotFoundError):  # another service may delete it, too
-                if name.endswith(".log") and not file.is_symlink() and file.stat().st_mtime < before:
-                    file.unlink()
-                    gone += 1
-        for name in folders:
-            with suppress(OSError):  # it is not empty
-                if Path(place, name).stat().st_mtime < before:
-                    Path(place, name).rmdir()
-    return gone
 
 
 def expire_objects(client: "S3Client", place: str, before: float) -> int:
@@ -78,7 +61,7 @@ def main() -> int:
     while True:
         before = time.time() - days * _DAY_S
         try:
-            files = expire_files(_FOLDER, before) if time.monotonic() >= due else 0  # whatever S3 says
+            files = delete_old_logs(_FOLDER, before) if time.monotonic() >= due else 0  # whatever S3 says
             if place and (sent := BucketLogs(place, _FOLDER).send_again()):
                 print(f"logs: put {sent} logs into {place} that could not go there before", flush=True)
             if time.monotonic() >= due:

@@ -17,6 +17,7 @@ from typing import IO, Any
 import docker
 from docker.errors import APIError, NotFound
 
+from ratchet.contracts.collection import Policy, parse_policy
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import STAGE_USER, Label
@@ -180,6 +181,8 @@ class Stack:
         counts = {"worker": self.settings.workers, "worker-gpu": self.settings.gpu_workers}
         counts |= dict.fromkeys(self.settings.elsewhere, 0)
         counts["pipelines"] = int(self.settings.has_git)
+        policy = parse_policy(self.settings.gc)
+        counts["rows"] = int(isinstance(policy, Policy) and policy.weekly)
         return [word for service, count in counts.items() for word in ("--scale", f"{service}={count}")]
 
     def members(self) -> list[Member]:

@@ -1,4 +1,4 @@
-"""What a store keeps, and for how long: the policy of `ratchet gc`."""
+"""What a store keeps, and Airflow, and for how long: the policy of `ratchet gc`."""
 
 import re
 
@@ -8,10 +8,15 @@ from ratchet.contracts.document import Document
 
 _PAIR = re.compile(r"([a-z]+)=(\d{1,6})")
 _WORDS = frozenset({"weekly", "images"})
-_ALLOWED = "weekly, images, results=DAYS, runs=DAYS, last=RUNS and grace=DAYS, with commas between them"
+_ALLOWED = "weekly, images, results=DAYS, runs=DAYS, last=RUNS, grace=DAYS and airflow=DAYS, with commas between them"
 LEAST_RESULTS = 8
 """A day more than the question of `register.promote: approve` waits for its answer."""
-_WHY = {"results": ": a night may wait 7 days for its answer, and registers its results then"}
+LEAST_AIRFLOW = 8
+"""Likewise: the task that waits for the answer is a row of Airflow, too."""
+_WHY = {
+    "results": ": a night may wait 7 days for its answer, and registers its results then",
+    "airflow": ": a night may wait 7 days for its answer, as a row of Airflow",
+}
 """Why a number is too small, where that is not plain."""
 
 
@@ -26,6 +31,11 @@ class Policy(Document):
     runs: int = Field(730, ge=2, description="Days for which the records of a run stay: plan, outcomes, pages, alerts.")
     last: int = Field(14, ge=1, description="The newest runs of a pipeline, which stay whole at any age.")
     grace: int = Field(7, ge=2, description="Days for which every object stays, whatever names it.")
+    airflow: int = Field(
+        90,
+        ge=LEAST_AIRFLOW,
+        description="With weekly: days for which Airflow keeps its own rows of runs, and with `make serve` their logs.",
+    )
 
 
 def parse_policy(value: object) -> object:

@@ -181,9 +181,9 @@ class Environment(BaseModel):
     )
     gc: Annotated[Policy, BeforeValidator(parse_policy)] = Field(
         Policy(),
-        examples=["weekly,results=30,runs=730,last=14,grace=7"],
-        description="What `ratchet gc` keeps, and for how many days; weekly: the DAG ratchet-gc deletes the rest once "
-        "a week; images: also stage images of the engine. Default: results=30,runs=730,last=14,grace=7, and no DAG.",
+        examples=["weekly,results=30,runs=730,last=14,grace=7,airflow=90"],
+        description="What stays, and for how many days; weekly: the DAG ratchet-gc deletes the rest, and old rows of "
+        "Airflow go; images: images of stages, too. Default: results=30,runs=730,last=14,grace=7,airflow=90.",
     )
     stage_network: str | None = Field(
         None,

@@ -1,9 +1,11 @@
 """People who approve, and people who change production, in a real Airflow whose stages are processes."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from unittest.mock import patch
 from urllib.parse import quote
 
 import pytest
@@ -12,6 +14,7 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.store.ledger import champion, records
 from ratchet.store.opening import open_store
 from ratchet.tracking.use_registry import use_registry
+from ratchet_airflow import row_retention
 from tests.airflow.installation import ENDED, EXPECTATIONS, ROOT, YESTERDAY, Installation
 
 NAME = "search-ranking"
@@ -180,3 +183,33 @@ def test_a_rollback_moves_ledger_and_alias(here: Installation, tmp_path_factory:
     assert alias.number == first.version
     said = here.log("ratchet_rollback", dag_run, "rollback")
     assert f"production: version {second.version} -> version {first.version}" in said
+
+
+def test_rows_and_logs_of_an_old_run_go_and_those_of_newer_ones_stay(
+    here: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is an old one because its rows and its log say so."""
+    old, newer = (here.trigger("ratchet_hold", model=NAME, because="clicks fell") for _ in range(2))
+    for run_id in (old, newer):
+        here.wait("ratchet_hold", run_id, seconds=120)
+    logs = here.services.airflow_home / "logs"
+    (log,) = (logs / "dag_id=ratchet_hold").glob(f"run_id={old}/task_id=hold/*.log")
+    long_ago = datetime.now(UTC) - timedelta(days=91)
+    os.utime(log, times=(long_ago.timestamp(),) * 2)
+    with here._database() as database:
+        for table in ("dag_run", "task_instance"):
+            changed = database.execute(
+                f"UPDATE {table} SET start_date = ? WHERE dag_id = 'ratchet_hold' AND run_id = ?",
+                (long_ago.strftime("%Y-%m-%d %H:%M:%S.%f"), old),
+            )
+            assert changed.rowcount == 1
+    with here._environment(), patch.dict(os.environ, here.services.environment()):
+        row_retention.delete(90, logs)
+        left = {run["dag_run_id"] for run in here.api.runs("ratchet_hold")}
+        assert newer in left
+        assert old not in left
+        assert not log.exists()
+        assert list((logs / "dag_id=ratchet_hold").glob(f"run_id={newer}/task_id=hold/*.log"))
+        monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "sqlite:////nowhere/airflow.db")
+        with pytest.raises(Unavailable, match=r"old rows of Airflow stay: `airflow db clean .* ended with 1: "):
+            row_retention.delete(90, logs)

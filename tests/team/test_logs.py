@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import BotoCoreError
 
+from ratchet.collection.log_files import delete_old_logs
 from team import log_retention
 from team.bucket_logs import BucketLogs
-from team.log_retention import expire_files, expire_objects
+from team.log_retention import expire_objects
 from tests.s3 import S3Server
 from tests.team.buckets import contents, stored
 
@@ -81,11 +82,11 @@ def test_old_logs_go_here_and_there_and_everything_else_stays(bucket: str, clien
         if "attempt=2" not in name:
             os.utime(file, (old, old))
     os.utime(tmp_path / "dag_id=a", (old, old))
-    assert expire_files(tmp_path, now - 30 * DAY_S) == 2
+    assert delete_old_logs(tmp_path, now - 30 * DAY_S) == 2
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert left == {"dag_id=b/attempt=2.log", "alerts.jsonl"}
     os.utime(tmp_path / "dag_id=a", (old, old))  # its time was that of the deletion
-    expire_files(tmp_path, now - 30 * DAY_S)
+    delete_old_logs(tmp_path, now - 30 * DAY_S)
     assert not (tmp_path / "dag_id=a").exists()
     stored(client, bucket, {"tasks/a.log": b"x", "tasks/a.json": b"x", "other/b.log": b"x"})
     assert expire_objects(client, f"s3://{bucket}/tasks", now - 30 * DAY_S) == 0

@@ -1,0 +1,59 @@
+"""The server that deletes old rows of Airflow: when, and what it says. The deletion itself is in tests/airflow."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ratchet.checkout import ROOT
+from ratchet.contracts.environment import variable
+
+BEGIN = "import sys; from ratchet_airflow import row_retention as server; server._MARK = server.Path('mark'); "
+
+
+def begin(folder: Path, code: str, policy: str, *words: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", f"{BEGIN}{code}; sys.exit(server.main(sys.argv[1:]))", *words],
+        env={"PATH": str(folder), "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}", variable("gc"): policy},
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def is_healthy(folder: Path) -> bool:
+    with begin(folder, "pass", "", "healthy") as asked:
+        return asked.wait(60) == 0
+
+
+def test_a_policy_that_is_wrong_is_reported_at_the_start(tmp_path: Path) -> None:
+    server = begin(tmp_path, "pass", "daily")
+    assert f"row_retention: {variable('gc')}: 'daily' is none of weekly" in server.communicate(timeout=60)[1]
+    assert server.returncode == 64
+    assert not is_healthy(tmp_path)
+
+
+def test_it_goes_on_after_a_failure_and_is_healthy_until_it_is_late(tmp_path: Path) -> None:
+    server = begin(tmp_path, "server._FIRST_S = 0; server._AGAIN_S = 0.1", "weekly,airflow=30")
+    assert server.stderr is not None
+    said = [server.stderr.readline() for _ in range(2)]
+    assert all("old rows of Airflow stay: [Errno 2] No such file or directory: 'airflow'" in line for line in said)
+    assert is_healthy(tmp_path)
+    os.utime(tmp_path / "mark", (0, 0))
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(60) == 0
+    server.stderr.close()
+    assert not is_healthy(tmp_path)
+
+
+def test_without_weekly_it_deletes_nothing(tmp_path: Path) -> None:
+    server = begin(tmp_path, "server._FIRST_S = 0.1; server._EVERY_S = 0.1", "airflow=30")
+    assert server.stderr is not None
+    assert "has no weekly in it: rows of Airflow stay" in server.stderr.readline()
+    with pytest.raises(subprocess.TimeoutExpired):
+        server.wait(1)
+    server.send_signal(signal.SIGTERM)
+    assert server.communicate(timeout=60)[1] == ""
