@@ -34,7 +34,8 @@ class StageRecord:
     first: False for a later try, also after a clear. again: whether the orchestrator tries the stage again by itself
     after an error. Neither at work nor before such a try a run has failed.
     attempt: the attempt that computes the stage, if one does. Its last lines and its log are recorded too, its
-    container is removed then, and nothing is recorded once another attempt has taken it over.
+    container is removed then. Once another attempt has taken it over, nothing is recorded but a result that the run has
+    not: that attempt may be another run's, which records its own.
     """
 
     def __init__(
@@ -114,12 +115,19 @@ class StageRecord:
         seconds = round(time.monotonic() - self._began + left_s, 3)
         said = {"because": _plain(outcome.because), "last_lines": tuple(map(_plain, lines))}
         outcome = outcome.model_copy(update={"seconds": seconds, "log": log, **said})
-        if self.attempt is None or not self.attempt.lost:
+        if self.attempt is None or not self.attempt.lost or self._is_lacking(outcome):
             if judged:
                 self._record_day(outcome)
             self._record_winner(outcome)
             self._keep(outcome)
         return outcome
+
+    def _is_lacking(self, outcome: Outcome) -> bool:
+        """Whether this is the result of a stage that has not ended yet in this run, as far as is recorded."""
+        if outcome.result is None:
+            return False
+        before = outcome_of_stage(self._store, self._plan.spec.name, self._plan.run_id, self._stage)
+        return before is None or before.again
 
     def _keep(self, outcome: Outcome) -> None:
         key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)

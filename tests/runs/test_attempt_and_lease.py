@@ -18,12 +18,13 @@ from ratchet.runners.process import ProcessRunner
 from ratchet.runners.runner import Engine
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
+from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.taking import Elsewhere, place_of
 from ratchet.runs.work import Work
 from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, holder_of, new_lease
 from ratchet.store.memory import MemoryStore
-from tests.runs.recorded import publish, training
+from tests.runs.recorded import kept, publish, training
 from tests.runs.test_requests import plan
 from tests.waiting import until
 
@@ -243,6 +244,35 @@ def test_an_attempt_that_lost_its_lease_to_a_later_try_does_not_take_it_back(
         found = computes.result(timeout=30)
     assert found.cached
     assert starts.read_text() == "x"
+    assert successor.release()
+
+
+def test_an_attempt_that_lost_its_lease_to_another_run_records_the_result_for_its_own_run(
+    store: MemoryStore, messages: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its host stood still for a minute. No try of its run records it in its place."""
+    starts, ends = tmp_path / "starts", tmp_path / "ends"
+    work = running(training(store, made(store)), PREEMPTED, str(starts), str(ends))
+    ours = attempt(work, messages)
+
+    def compute() -> None:
+        with StageRecord(store, work.plan, "train") as record:
+            record.attempt = ours
+            record.end(ours.compute())
+
+    with ThreadPoolExecutor(1) as pool:
+        computes = pool.submit(compute)
+        until(lambda: "ready" in messages)
+        other = Waiter(store, work.lease, new_lease("elsewhere", "other"))
+        with monkeypatch.context() as stale:
+            stale.setattr("ratchet.store.lease.STALE_S", -1.0)
+            successor = until(other.take, seconds=20)
+        ends.touch()
+        until(lambda: any("run elsewhere computes the same since" in message for message in messages))
+        publish(work, "other")
+        computes.result(timeout=30)
+    assert ours.lost
+    assert kept(store, work.plan, "train").state == "done"
     assert successor.release()
 
 

@@ -97,3 +97,18 @@ def test_an_attempt_that_was_taken_over_records_nothing(store: MemoryStore) -> N
         record.attempt = late
         record.end(OUTCOMES["train"])
     assert kept(store, PLAN, "train").because == "the successor's"
+
+
+def test_a_result_is_recorded_that_the_run_lacks_although_another_run_has_taken_the_work_over(
+    store: MemoryStore,
+) -> None:
+    late = attempt(store)
+    late.lost = True
+    with pytest.raises(Unavailable), StageRecord(store, PLAN, "train", again=lambda _: True):
+        raise Unavailable("the store is away")
+    with StageRecord(store, PLAN, "train") as record:
+        record.attempt = late
+        record.end(Outcome(stage="train", state="failed", because="it was stopped"))
+        assert kept(store, PLAN, "train").because == "the store is away"
+        record.end(OUTCOMES["train"])
+    assert kept(store, PLAN, "train").result == OUTCOMES["train"].result
