@@ -9,7 +9,7 @@ that is not Ratchet's.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from ratchet.runners.docker import DockerRunner
 from ratchet.runs.jobs import store_label
 from ratchet.store import lease
 from ratchet.store.base import Store
-from ratchet.store.lease import Silence, holder_of, read
+from ratchet.store.lease import Lease, Silence, holder_of, read
 
 _LOOK_S = 1.0
 """Seconds between two looks at the beat of a lease."""
@@ -59,7 +59,8 @@ def orphans(store: Store, runner: DockerRunner, is_alive: IsAlive) -> list[Orpha
         if not is_alive(found.pipeline, found.run_id, found.stage):
             key = paths.lease(found.pipeline, found.stage, labels[Label.FINGERPRINT])
             candidates.append((found, key, labels[Label.ATTEMPT]))
-    return [found for found, key, attempt in candidates if not _is_held(store, key, attempt)]
+    held = _held(store, {(key, attempt) for _, key, attempt in candidates})
+    return [found for found, key, attempt in candidates if (key, attempt) not in held]
 
 
 def reap(runner: DockerRunner, orphan: Orphan) -> None:
@@ -73,17 +74,20 @@ def free_leases(store: Store, runner: DockerRunner) -> list[str]:
 
     Another host waits for that: it cannot see that a container here has ended.
     """
-    freed = []
+    gone = []
     for entry in list(store.list(paths.leases())):
         found = read(store, entry.key)
         if found is None or found.lease.place is None or found.lease.place.engine != runner.engine.id:
             continue
-        _, pipeline, stage, name = entry.key.split("/")
-        if _runs(store, runner, pipeline, name.removesuffix(".json")):
-            continue
-        if found.lease.holder and _is_held(store, entry.key, found.lease.attempt):
-            continue
-        if store.delete(entry.key, expected=found.etag):  # as it was before the engine was asked
+        _, pipeline, _, name = entry.key.split("/")
+        if not _runs(store, runner, pipeline, name.removesuffix(".json")):
+            gone.append((entry.key, found))
+    held = _held(store, {(key, found.lease.attempt) for key, found in gone if found.lease.holder})
+    freed = []
+    for key, found in gone:
+        # As it was before the engine was asked.
+        if (key, found.lease.attempt) not in held and store.delete(key, expected=found.etag):
+            _, pipeline, stage, _ = key.split("/")
             freed.append(f"{stage} of {pipeline}")
     return freed
 
@@ -99,17 +103,39 @@ def _runs(store: Store, runner: DockerRunner, pipeline: str, fingerprint: str) -
     return False
 
 
-def _is_held(store: Store, key: str, attempt: str) -> bool:
-    """Whether a lease names a container's attempt and its holder lives. Waits for a beat, or STALE_S without one."""
-    silence, first = Silence(), None
-    while True:
+def _held(store: Store, leases: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Which leases, each with an attempt, name that attempt and have a holder that lives.
+
+    Waits for a beat of each, or STALE_S without one: for all at the same time, since a host that died leaves many.
+    """
+    held: set[tuple[str, str]] = set()
+    looks = {one: _Look() for one in leases}
+    while looks:
+        for one, look in list(looks.items()):
+            lives = look.again(store, *one)
+            if lives is not None:
+                del looks[one]
+            if lives:
+                held.add(one)
+        if looks:
+            time.sleep(min(_LOOK_S, lease.STALE_S))
+    return held
+
+
+class _Look:
+    """At whether a lease names an attempt and its holder lives."""
+
+    def __init__(self) -> None:
+        self._silence = Silence()
+        self._first: Lease | None = None
+
+    def again(self, store: Store, key: str, attempt: str) -> bool | None:
+        """Look once more. None while it cannot be said."""
         asked = time.monotonic()
         found = holder_of(store, key)
         if found is None or found.attempt not in {attempt, lease.OF_ANOTHER_RELEASE}:
             return False
-        first = first or found
-        if (found.holder, found.beat) != (first.holder, first.beat):
+        self._first = self._first or found
+        if (found.holder, found.beat) != (self._first.holder, self._first.beat):
             return True
-        if silence.is_stale(found, asked):
-            return False
-        time.sleep(min(_LOOK_S, lease.STALE_S))
+        return False if self._silence.is_stale(found, asked) else None

@@ -138,7 +138,7 @@ def test_a_lease_counts_as_held_while_its_etag_changes_and_is_free_when_it_is_si
         assert waiter.take() is None
         beat(next(beats))
     monkeypatch.setattr(reaping.time, "sleep", lambda _: beat(next(beats)))
-    assert reaping._is_held(store, key, "their-attempt")
+    assert reaping._held(store, [(key, "their-attempt")]) == {(key, "their-attempt")}
     monkeypatch.undo()
     monkeypatch.setattr(lease, "STALE_S", 0.2)
     hold = until(waiter.take, seconds=10)
