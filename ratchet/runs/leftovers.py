@@ -47,7 +47,8 @@ def read_leftovers(
             return _NOTHING
         work = _work(store, plan, outcome.stage, outcome.result)
         engine = runner.engine.id if runner.engine is not None else None
-        hold = Waiter(store, work.lease, new_lease(plan.run_id, name), engine=engine).take()
+        lease = new_lease(plan.run_id, name, installation=plan.installation)
+        hold = Waiter(store, work.lease, lease, engine=engine).take()
         if hold is None:
             return _NOTHING
         try:

@@ -1,6 +1,7 @@
 """What a stage printed while nobody followed it is in a log of the store, without secrets."""
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.work import Work
 from ratchet.store.file import FileStore
+from ratchet.store.lease import Waiter, holder_of, new_lease
 from tests.runs.recorded import keep, publish
 from tests.runs.test_requests import OUTCOMES
 from tests.runs.test_try_log import running
@@ -67,3 +69,16 @@ def test_its_log_is_that_of_the_attempt_that_published(work: Work) -> None:
         "the last words, with ***",
         "# ended with exit code 0",
     ]
+
+
+def test_it_is_read_although_the_lease_is_still_that_of_an_attempt_of_this_installation(work: Work) -> None:
+    """Its worker was in a container that is gone, so nobody sees that its process is dead."""
+    ours = replace(work, plan=work.plan.model_copy(update={"installation": "team"}))
+    ours.__dict__["job"] = work.job
+    died = new_lease(ours.plan.run_id, "a", installation="team").model_copy(update={"process": None})
+    hold = Waiter(ours.store, ours.lease, died).take()
+    assert hold is not None
+    assert hold.hand_over()
+    _, heard = end_unfollowed(ours)
+    assert "the last words, with ***" in heard
+    assert holder_of(ours.store, ours.lease) is None
