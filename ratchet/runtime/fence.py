@@ -21,6 +21,8 @@ from ratchet.store.base import Store
 from ratchet.store.lease import DAMAGED, OF_ANOTHER_RELEASE, holder_of
 from ratchet.store.place import CUT_OFF_S, LOOK_S
 
+LAST_S = 900.0
+"""Seconds that a stage may take to end which is cut off from the store, whatever its grace: then LOST_S is near."""
 _UNREAD = frozenset({DAMAGED, OF_ANOTHER_RELEASE})
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Of the host; the first one also counts while the host is suspended."""
@@ -49,7 +51,8 @@ class _Fence:
             if other is not None or cut_off:
                 why = f"attempt {other} has replaced this one, {self._request.attempt}"
                 away = f"the store was out of reach for {show_duration(round(CUT_OFF_S))}"
-                return self._stop(away if cut_off else why)
+                grace_s = self._request.spec.settings_of(self._request.stage).grace
+                return self._stop(away if cut_off else why, min(grace_s, LAST_S) if cut_off else grace_s)
             if self.over.wait(LOOK_S):
                 return None
 
@@ -73,10 +76,10 @@ class _Fence:
             if found is None:
                 self._store.create(key, content)
 
-    def _stop(self, why: str) -> None:
+    def _stop(self, why: str, grace_s: float) -> None:
         self._log.event("stopping", f"{why}: {self._request.stage} stops", level="warning")
         os.kill(os.getpid(), signal.SIGTERM)
-        if not self.over.wait(self._request.spec.settings_of(self._request.stage).grace):
+        if not self.over.wait(grace_s):
             self._end(int(ExitCode.TRY_AGAIN))
 
 

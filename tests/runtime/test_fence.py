@@ -16,7 +16,7 @@ from ratchet.runtime.fence import fenced
 from ratchet.runtime.logs import StageLog
 from ratchet.store.lease import Hold, Waiter, new_lease
 from ratchet.store.memory import MemoryStore
-from ratchet.store.place import Place
+from ratchet.store.place import CUT_OFF_S, LOST_S, Place
 from tests.runs.recorded import training
 from tests.runs.test_requests import plan
 from tests.waiting import until
@@ -27,9 +27,9 @@ SIGN = "runs/shop/r/train-alive"
 class Watched:
     """A training of attempt `a` in this process, and the lease of its work."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace: str = "1s") -> None:
         self.store = MemoryStore(uuid.uuid4().hex)
-        self.work = training(self.store, plan({"stages.train.grace": "1s"}, store=self.store.uri))
+        self.work = training(self.store, plan({"stages.train.grace": grace}, store=self.store.uri))
         self.said, self.ends, self.noticed = io.StringIO(), list[int](), threading.Event()
         self.fence = fenced(self.store, self.work.request, StageLog("train", self.said), end=self.ends.append)
 
@@ -110,3 +110,21 @@ def test_one_that_does_not_reach_the_store_for_long_stops(watched: Watched, monk
     away.clear()
     assert "the store was out of reach for 1s: train stops" in watched.said.getvalue()
     hold.release()
+
+
+@pytest.mark.usefixtures("watched")
+def test_one_that_does_not_reach_the_store_has_ended_before_another_host_begins_whatever_its_grace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert CUT_OFF_S + 10 * 60 + fence.LAST_S < LOST_S
+    monkeypatch.setattr(fence, "CUT_OFF_S", 0.1)
+    monkeypatch.setattr(fence, "LAST_S", 0.5)
+    patient = Watched(grace="2h")
+
+    def away(_key: str) -> object:
+        raise Unavailable("the store is away")
+
+    monkeypatch.setattr(patient.store, "head", away)
+    with patient.fence:
+        until(lambda: patient.ends, seconds=20)
+    assert patient.ends == [75]
