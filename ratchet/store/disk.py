@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ratchet.contracts.environment import variable
-from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError, Unavailable
 from ratchet.contracts.labels import STAGE_USER
 from ratchet.store.base import TEMPORARY
 
@@ -20,6 +20,11 @@ LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.005
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a disk or a quota without space."""
+_AWAY = frozenset(
+    {errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN}
+    | {errno.ENETUNREACH, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED}
+)
+"""Error numbers of a folder on another host that does not answer, as of NFS."""
 _RIGHTS = frozenset({errno.EACCES, errno.EPERM})
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 _SHAPE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY})
@@ -70,7 +75,8 @@ def _explain(error: OSError, path: Path) -> RatchetError:
         return ConfigurationError(what, remedy="mount the store's disk for writing, or choose another store")
     if error.errno in _SHAPE:
         return ConfigurationError(what, remedy="move the file or folder at this path of the store away")
-    return Unavailable(what, remedy="check the store's disk and the system's log; run again if no retry follows")
+    kind = NoAnswer if error.errno in _AWAY else Unavailable
+    return kind(what, remedy="check the store's disk and the system's log; run again if no retry follows")
 
 
 def link_error(key: str, uri: str) -> ConfigurationError:

@@ -1,5 +1,6 @@
 """The folder store: durable, whole files, owners, links, the system's errors."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 from ratchet.store import disk
 from ratchet.store.file import FileStore
 
@@ -210,6 +211,23 @@ def test_a_failed_write_leaves_nothing(store: FileStore, monkeypatch: pytest.Mon
     with pytest.raises(Unavailable, match="a/new: Input/output error"):
         store.create("a/new", b"2")
     assert [path.name for path in (store.root / "a").iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ESTALE, NoAnswer), (errno.EIO, Unavailable)])
+def test_a_folder_on_another_host_that_does_not_answer_is_told_from_a_broken_disk(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Unavailable]
+) -> None:
+    """The first is waited for wherever a stage meets it, the other uses its tries."""
+    store.create("a", b"1")
+
+    def away(*_: object, **__: object) -> bytes:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "read_bytes", away)
+    monkeypatch.setattr(os, "open", away)
+    with pytest.raises(Unavailable) as raised:
+        store.read("a")
+    assert type(raised.value) is kind
 
 
 def test_missing_rights_are_reported_with_the_user(tmp_path: Path, outsider: None) -> None:
