@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 SETTING = variable("gpus")
 _FAKE = "fake:"
+_NO_DEVICES = "No devices were found"
+_LONGEST = 200
+"""Characters that are shown of what the driver says."""
 _PAUSE_S = 0.05
 _PATIENCE_S = 30.0
 """How long to wait for containers that others have created and not started."""
@@ -79,9 +82,17 @@ def host_devices() -> Devices:
 
 
 def require_devices(wanted: int, name: str) -> Devices:
-    """The devices of this host. Raises ConfigurationError if it has fewer than are wanted. name: of what needs them."""
+    """The devices of this host. name: of what needs them.
+
+    Raises ConfigurationError if it has fewer than are wanted, and Unavailable if its driver does not say.
+    """
     host = host_devices() if wanted else Devices()
     if len(host.names) < wanted:
+        if environment().gpus is None and (why := _why_silent()):
+            raise Unavailable(
+                f"{name} needs {_count(wanted)}, and nvidia-smi of this host lists none: {why}",
+                remedy="run nvidia-smi on this host; after an upgrade of the driver it may have to be restarted",
+            )
         has = f"has {len(host.names)} ({host.listed})" if host.names else "has none"
         raise ConfigurationError(
             f"{name} needs {_count(wanted)}, and this host {has}",
@@ -91,14 +102,30 @@ def require_devices(wanted: int, name: str) -> Devices:
 
 
 def _listed_by_driver() -> tuple[str, ...]:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return ()
     try:
-        listed = subprocess.run((program, "-L"), capture_output=True, text=True, check=True, timeout=30).stdout
+        listed = _ask_driver()
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(line.split(":")[0].removeprefix("GPU ") for line in listed.splitlines() if line.startswith("GPU "))
+
+
+def _why_silent() -> str:
+    """Why the driver does not list the devices, in a line; empty if it does, if it has none, or if there is none."""
+    try:
+        _ask_driver()
+    except subprocess.CalledProcessError as error:
+        said = " ".join(f"{error.stdout} {error.stderr}".split())
+        return "" if _NO_DEVICES in said else said[:_LONGEST] or f"exit code {error.returncode}"
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return ""
+
+
+def _ask_driver() -> str:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    return subprocess.run((program, "-L"), capture_output=True, text=True, check=True, timeout=30).stdout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -18,7 +18,7 @@ from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.container import container_config
-from ratchet.runners.devices import Devices, _claims, _is_ours, host_devices
+from ratchet.runners.devices import Devices, _claims, _is_ours, host_devices, require_devices
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 
@@ -84,6 +84,28 @@ def test_without_the_setting_the_driver_lists_them(tmp_path: Path, monkeypatch: 
     assert host_devices() == Devices(names=("0", "1"))
     monkeypatch.setenv("PATH", "/nonexistent")
     assert host_devices() == Devices()
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "cause"),
+    [
+        ("Failed to initialize NVML: Driver/library version mismatch", Unavailable, "Driver/library version mismatch"),
+        ("No devices were found", ConfigurationError, "this host has none"),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_waited_for_and_one_without_devices_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, kind: type[Exception], cause: str
+) -> None:
+    """Another host of the queue may have a driver that answers."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\necho '{said}'\nexit 18\n")
+    program.chmod(0o755)
+    monkeypatch.delenv("RATCHET_GPUS", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    assert host_devices() == Devices()
+    with pytest.raises(kind, match=cause):
+        require_devices(1, "ads.train")
+    assert require_devices(0, "ads.train") == Devices()
 
 
 @pytest.mark.docker
