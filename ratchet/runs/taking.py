@@ -25,7 +25,8 @@ def place_of(work: Work, engine: Engine | None, run_id: str | None = None) -> Pl
     """Where a job of some work lives. run_id: of the run that started it, if it is another one."""
     if engine is None:
         return None
-    sign = paths.kept(work.plan.spec.name, run_id or work.plan.run_id, work.request.work_name, _SIGN)
+    name = f"{_SIGN}-{paths.short(work.request.fingerprint)}"  # a run that is planned again may compute another one
+    sign = paths.kept(work.plan.spec.name, run_id or work.plan.run_id, work.request.work_name, name)
     return Place(engine=engine.id, host=engine.host, sign=sign)
 
 

@@ -1,5 +1,6 @@
 """A person says that a host is gone: what ran there may begin elsewhere, with a record of who said so and why."""
 
+import time
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,14 +10,18 @@ import pytest
 from ratchet.cli.main import main
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.runners.runner import Engine
 from ratchet.runs import lost_hosts
 from ratchet.runs.lost_hosts import LostHost, say_gone
+from ratchet.runs.taking import place_of
 from ratchet.store.base import Store
 from ratchet.store.lease import Waiter, holder_of, new_lease
 from ratchet.store.memory import MemoryStore
 from ratchet.store.opening import open_store
 from ratchet.store.place import Place
 from ratchet.store.sealed import unseal
+from tests.runs.recorded import training
+from tests.runs.test_requests import plan
 
 KEY = paths.lease("shop", "train", "f" * 64)
 PLACE = Place(engine="AB:CD", host="gpu-2", sign="runs/shop/run-1/train-alive")
@@ -64,6 +69,28 @@ def test_a_host_whose_container_was_heard_just_now_is_not_gone(store: MemoryStor
         say_gone(store, "gpu-2", by="ada", because="it burned")
     assert holder_of(store, KEY) is not None
     assert records(store) == []
+
+
+def test_a_host_is_gone_although_the_run_was_planned_again_and_computes_the_stage_on_another_one(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_hosts, "QUIET_S", 0.5)
+    before = training(store, plan(store=store.uri))
+    after = training(store, plan({"train.epochs": 7}, store=store.uri))
+    for work, name in ((before, "gpu-1"), (after, "gpu-2")):
+        hold = Waiter(store, work.lease, new_lease("r", name), engine=name).take()
+        assert hold is not None
+        hold.point_at(name, datetime.now(UTC), place=place_of(work, Engine(name, name)))
+        hold._over.set()
+        hold._thread.join()
+    lease = holder_of(store, after.lease)
+    assert lease is not None
+    assert lease.place is not None
+    time.sleep(0.6)
+    store.create(lease.place.sign, b"gpu-2")  # as its container does, again and again
+    assert say_gone(store, "gpu-1", by="ada", because="it burned") == ["train of small, run r, attempt gpu-1"]
+    with pytest.raises(Unavailable, match="gpu-2 is not gone"):
+        say_gone(store, "gpu-2", by="ada", because="it burned")
 
 
 def test_a_name_that_no_lease_has_is_answered_with_those_that_some_have(store: MemoryStore) -> None:
