@@ -113,7 +113,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
             name, late = _attempt_name(context), LateSource(context)
             settled: Outcome | Work | None = None
             if begun is not None:
-                settled = left_work(store, plan, begun["request"], begun["because"])
+                settled = left_work(store, plan, begun["request"], begun["because"], runner)
             self._goes_on = settled is not None
             if settled is None:
                 settled = settle_here(

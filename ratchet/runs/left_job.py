@@ -43,12 +43,18 @@ class Why:
     again: bool
 
 
-def left_work(store: Store, plan: RunPlan, request: str, because: str) -> Work | None:
-    """What an attempt computes that was left. None where its request is of a release that is not understood here."""
+def left_work(store: Store, plan: RunPlan, request: str, because: str, runner: Runner) -> Work | None:
+    """What an attempt computes that was left, and has a job or a result.
+
+    None where it has to begin again, for which its plan may have to change, as after an upgrade; and where its request
+    is of a release that is not understood here.
+    """
     try:
-        return Work(store=store, plan=plan, request=StageRequest.model_validate_json(request), because=because)
+        work = Work(store=store, plan=plan, request=StageRequest.model_validate_json(request), because=because)
     except ValidationError:
         return None
+    there = retry_unavailable(lambda: runner.find(work.labels(work.attempt)), following.PATIENCE_S)
+    return work if there or work.result() is not None else None
 
 
 class Follower:
@@ -79,9 +85,13 @@ class Follower:
         held = retry_unavailable(lambda: holder_of(work.store, work.lease), following.PATIENCE_S)
         if held is None or held.attempt != work.attempt or held.ending:
             return Why("its lease is another attempt's", again=True)
-        if (handle := find_begun(self._runner, work, work.attempt)) is None:
-            return Why("the triggerer does not see its container", again=False)
-        lease, engine = new_lease(run.run_id, self._name, installation=run.installation), self._runner.engine
+        engine = retry_unavailable(lambda: self._runner.engine, following.PATIENCE_S)
+        handle = retry_unavailable(lambda: find_begun(self._runner, work, work.attempt), following.PATIENCE_S)
+        if handle is None:
+            # Of this engine, it has gone, as after `make down`: the attempt begins another one, which can be left, too.
+            ours = held.place is not None and engine is not None and held.place.engine == engine.id
+            return Why("its container is gone" if ours else "the triggerer does not see its container", again=ours)
+        lease = new_lease(run.run_id, self._name, installation=run.installation)
         waiter = Waiter(work.store, work.lease, lease, engine=engine.id if engine is not None else None)
         hold = retry_unavailable(waiter.take, following.PATIENCE_S)
         if hold is None:

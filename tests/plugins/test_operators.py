@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
 
+from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, DataRejected, Preempted, Unavailable
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
@@ -227,6 +228,27 @@ def test_a_try_whose_earlier_container_is_gone_starts_its_own(plan: RunPlan, sto
     assert result is not None
     assert result.attempt.startswith("try2-")
     assert states.kept["ratchet_attempt"] == result.attempt
+
+
+def test_a_stage_whose_container_went_while_it_was_left_begins_again_with_what_is_installed(
+    plan: RunPlan, store: Store
+) -> None:
+    """As after `make down` for an upgrade, which is followed by a prune of images."""
+    work, states = settle(store, plan, "ingest", "try1-left", on_event=print), States()
+    assert isinstance(work, Work)
+    states.kept = {"ratchet_attempt": "try1-left", "ratchet_max_tries": 2}
+    left = {"request": work.request.model_dump_json(by_alias=True), "because": "", "preemptions": 0}
+    key = paths.plan("search-ranking", "r")
+    before = plan.model_copy(update={"pins": plan.pins.model_copy(update={"libraries": {"numpy": "1.0"}})})
+    entry = store.head(key)
+    assert entry is not None
+    assert store.replace(key, before.model_dump_json(by_alias=True).encode(), expected=entry.etag)
+    task().go_on(context(states), {"why": "its container is gone", "again": True}, **left)
+    (change,) = RunPlan.model_validate_json(store.read(key)).upgrades
+    assert (change.stage, change.because) == ("ingest", "the code that is installed here is another one")
+    result = recorded(store).result
+    assert result is not None
+    assert states.kept["ratchet_attempt"] == result.attempt != "try1-left"
 
 
 def test_a_task_that_is_killed_while_it_waits_for_another_run_ends_and_has_kept_its_name(

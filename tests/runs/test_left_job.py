@@ -65,7 +65,7 @@ def left(made: Trainings, plan: RunPlan, said: list[str]) -> Work:
     kept = holder_of(made.store, work.lease)
     assert kept is not None
     assert (kept.attempt, kept.process, kept.ending) == (NAME, None, False)
-    again = left_work(made.store, plan, work.request.model_dump_json(by_alias=True), work.because)
+    again = left_work(made.store, plan, work.request.model_dump_json(by_alias=True), work.because, DockerRunner())
     assert again is not None
     return again
 
