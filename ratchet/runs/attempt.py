@@ -81,7 +81,8 @@ class Attempt:
         earlier: the name of an attempt whose container is followed, if it still exists; its own name where it was left.
         Raises the RatchetError that says why the stage failed, or LeftRunning.
         """
-        with live_metrics(self.work.plan, self.work.request.stage, self._on_event) as self._on_event:
+        plan, stage, goes_on = self.work.plan, self.work.request.stage, earlier is not None
+        with live_metrics(plan, stage, self._on_event, goes_on=goes_on) as self._on_event:
             return self._compute(earlier)
 
     def _compute(self, earlier: str | None) -> Outcome:

@@ -33,6 +33,7 @@ _LAST_S = {True: 5.0, None: 5.0, False: 1.0}
 """For the last write, by whether the training has ended well; else somebody may wait for the process to end."""
 _MOST_KEPT = 100_000
 """Values that are kept while a tracker does not answer: about three hours of a line a second."""
+_MLFLOW = "MLflow"
 _WANDB_MODES = frozenset({"online", "offline", "dryrun", "shared"})
 """Of WANDB_MODE: those in which its library writes."""
 _NAMES = {
@@ -52,12 +53,16 @@ _NAMES = {
 
 
 @contextmanager
-def live_metrics(plan: RunPlan, stage: Stage, on_event: OnEvent) -> Iterator[OnEvent]:
-    """Listen to the events of a training, and pass them on. Other stages, and repetitions, are left alone."""
+def live_metrics(plan: RunPlan, stage: Stage, on_event: OnEvent, *, goes_on: bool = False) -> Iterator[OnEvent]:
+    """Listen to the events of a training, and pass them on. Other stages, and repetitions, are left alone.
+
+    goes_on: whether an earlier follower may have heard all, and has left the run in MLflow open: then it is ended.
+    """
     trackers = _trackers(plan, stage, on_event) if stage in TRAININGS and plan.kind != "reproduction" else {}
     writers = list[_Writer]()
     for name, make in trackers.items():
-        writers.append(_Writer(name, make, writers[-1].hear if writers else on_event))
+        is_open = goes_on and name == _MLFLOW  # one of Weights & Biases ends with its process
+        writers.append(_Writer(name, make, writers[-1].hear if writers else on_event, is_open=is_open))
     done: bool | None = False
     try:
         yield writers[-1].hear if writers else on_event
@@ -84,7 +89,7 @@ def _trackers(plan: RunPlan, stage: Stage, on_event: OnEvent) -> "dict[str, Call
     training = f"{plan.run_id} {stage}"
     uri = plan.tracking_uri or ""
     if uri.startswith(("http://", "https://")):
-        found["MLflow"] = partial(
+        found[_MLFLOW] = partial(
             LiveRun, uri, pipeline=plan.spec.name, training=training, store=store_label(plan.store)
         )
     settings = environment()
@@ -127,10 +132,13 @@ class _Caught:
 
 
 class _Writer:
-    """Writes to a tracker in a thread of its own, and keeps what it did not take for the next time."""
+    """Writes to a tracker in a thread of its own, and keeps what it did not take for the next time.
 
-    def __init__(self, tracker: str, make: Callable[[], _Tracker], on_event: OnEvent) -> None:
-        self._tracker, self._make, self._on_event = tracker, make, on_event
+    is_open: whether the run may be open although this has heard nothing.
+    """
+
+    def __init__(self, tracker: str, make: Callable[[], _Tracker], on_event: OnEvent, *, is_open: bool) -> None:
+        self._tracker, self._make, self._on_event, self._is_open = tracker, make, on_event, is_open
         self._run: _Tracker | None = None
         self._points: list[Point] = []
         self._dropped = 0
@@ -149,6 +157,9 @@ class _Writer:
             self._points += points
             self._dropped += max(len(self._points) - _MOST_KEPT, 0)
             del self._points[:-_MOST_KEPT]
+        self._begin()
+
+    def _begin(self) -> None:
         if self._thread is None:
             self._thread = Thread(target=self._write_to_the_end, name="live-metrics", daemon=True)
             self._thread.start()
@@ -157,6 +168,8 @@ class _Writer:
         """Begin to write what is left, and to end the run. done: None leaves the run open."""
         self._done = done
         self._closing.set()
+        if self._is_open and done is not None:
+            self._begin()
 
     def close(self) -> None:
         """Wait for that, for seconds. Says what could not be written."""

@@ -3,7 +3,7 @@
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
@@ -16,6 +16,7 @@ from mlflow.tracking import MlflowClient
 
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.stages import Stage
+from ratchet.runners.following import LeftRunning
 from ratchet.runs import live_metrics
 from ratchet.runs.events import Event
 from ratchet.runs.history import runs_of
@@ -80,6 +81,22 @@ def test_metrics_are_there_while_the_training_runs_and_the_next_try_adds_to_them
     assert (again.info.run_id, again.info.status) == (run.info.run_id, "FAILED")
     history = MlflowClient(mlflow_server).get_metric_history(run.info.run_id, "loss")
     assert [(point.step, point.value) for point in history] == [(1, 0.7), (2, 0.6)]
+
+
+@pytest.mark.parametrize(("ends", "status"), [(True, "FINISHED"), (False, "FAILED")])
+def test_a_run_ends_with_its_training_although_the_triggerer_has_heard_every_line(
+    mlflow_server: str, ends: bool, status: str
+) -> None:
+    made, training = plan(mlflow_server, f"left-{ends}"), f"left-{ends} train"
+    with suppress(LeftRunning), live_metrics.live_metrics(made, "train", lambda _: None) as hear:
+        hear(progress(1, loss=0.7))
+        until(lambda: has(mlflow_server, training, loss=0.7), seconds=60)
+        raise LeftRunning
+    assert found(mlflow_server, training).info.status == "RUNNING"
+    with suppress(KeyError), live_metrics.live_metrics(made, "train", lambda _: None, goes_on=True):
+        if not ends:
+            raise KeyError
+    assert found(mlflow_server, training).info.status == status
 
 
 def test_a_deleted_run_or_experiment_loses_no_value_in_silence(mlflow_server: str) -> None:
