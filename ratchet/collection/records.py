@@ -119,12 +119,11 @@ class Records:
     def of_alerts(self, stay: set[str]) -> None:
         """stay: runs that stay. Others are about no run, as those of a missing night: these are not sent again."""
         days, listed = self.policy.runs, self.store.list(paths.alerts(self.pipeline))
-        for run_id, group in groupby(listed, key=lambda entry: entry.key.split("/")[2]):
-            files = tuple(group)
-            if run_id in stay or any(self.age(entry) <= days for entry in files):
-                self.findings.keep("alerts", f"its run stays, or one of them is of the last {days} days", files)
+        for entry in listed:
+            if entry.key.split("/")[2] in stay or self.age(entry) <= days:
+                self.findings.keep("alerts", f"its run stays, or it is of the last {days} days", [entry])
             else:
-                self.findings.rest.append(Wholes("alerts", f"older than {days} days", None, files))
+                self.findings.rest.append(Wholes("alerts", f"older than {days} days", None, (entry,)))
 
     def of_leases(self, leases: tuple[Entry, ...]) -> None:
         """A lease is written every few seconds while its holder lives."""

@@ -29,6 +29,17 @@ def test_alerts_that_are_about_no_run_stay_as_long_as_records_of_runs(village: V
     assert not {*about} & {entry.key for entry in village.store.list(paths.alerts(NAME))}
 
 
+def test_old_alerts_that_are_about_no_run_go_although_newer_ones_come(village: Village) -> None:
+    """As of nights that were missing, which all lie in one place."""
+    place = f"night-{NAME}"
+    for number in range(5):
+        village.store.create(paths.alert(NAME, place, f"event-{number}"), b"{}")
+        nights(village, 1)
+        village.clock.days += POLICY.runs / 2
+        village.collect()
+    assert [paths.last(entry.key) for entry in village.store.list(paths.alerts(NAME, place))] == ["event-4.json"]
+
+
 def test_checkpoints_stay_of_a_training_that_begins_again_while_they_are_deleted(village: Village) -> None:
     nights(village, 1)
     village.crash(FIRST)
