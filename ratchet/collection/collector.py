@@ -17,7 +17,7 @@ from ratchet.collection.kept_runs import DAY_NS, models_of
 from ratchet.collection.marks import is_part
 from ratchet.collection.roots import Roots, read_roots
 from ratchet.collection.shared import survey_shared
-from ratchet.collection.survey import REMOVAL, Survey, pipelines_of, survey
+from ratchet.collection.survey import REMOVAL, Survey, pipelines_of, survey, taking_parts
 from ratchet.contracts import paths
 from ratchet.contracts.collection import Policy
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
@@ -115,7 +115,7 @@ class Collector:
 
     def _why_parts_wait(self, pipeline: str, before: dict[str, str]) -> str:
         """Why parts of days are left: a stage may have found one. In this order, as a stage has its lease first."""
-        if self._working(pipeline):
+        if taking_parts(self._working(pipeline)):
             return "a stage runs now; parts of days are left for the next time"
         return "" if _is_as_before(self._store, pipeline, before) else _MEANWHILE
 
@@ -153,9 +153,10 @@ class Collector:
 
 
 def _waits(seen: Survey) -> str:
-    """Why parts of days wait."""
-    if seen.findings.parts and seen.working:
-        return f"{', '.join(sorted(seen.working))} may run now; parts of days are left for the next time"
+    """Why parts of days wait. A training or a report does not hold them up: it runs at every hour in some set-ups."""
+    working = taking_parts(seen.working)
+    if seen.findings.parts and working:
+        return f"{', '.join(sorted(working))} may run now; parts of days are left for the next time"
     return ""
 
 

@@ -17,12 +17,15 @@ from ratchet.collection.roots import Roots
 from ratchet.contracts import paths
 from ratchet.contracts.collection import Policy
 from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.stages import TRAININGS
 from ratchet.runtime.parts_index import indexed_parts
 from ratchet.store.base import Entry, Store
 from ratchet.store.removals import removals
 
 REMOVAL = "removal"
 """The lease of a purge, an expiry or a collection: no stage has it."""
+_TAKE_NONE = TRAININGS | {"evaluate", "register", "report"}
+"""Stages that take no part of a day by an index."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,11 @@ class Survey:
 
     findings: Findings
     working: frozenset[str]
+
+
+def taking_parts(working: frozenset[str]) -> frozenset[str]:
+    """Those that may take a part of a day which nothing names. The others read what results of their own run name."""
+    return working - _TAKE_NONE
 
 
 def survey(store: Store, pipeline: str, roots: Roots, policy: Policy, now_ns: int) -> Survey:

@@ -136,18 +136,31 @@ def test_the_winners_of_a_backfill_that_goes_on_stay_however_long_ago_they_won(v
     assert all(village.store.head(key) is not None for key in manifests.values())
 
 
-def test_a_checkpoint_stays_while_its_stage_may_run_and_parts_too(village: Village) -> None:
+def test_checkpoints_wait_while_a_training_may_run_and_parts_of_days_while_a_stage_that_takes_them_may(
+    village: Village,
+) -> None:
     nights(village, 20)
     village.crash(FIRST)
     village.clock.days += 4
-    hold = Waiter(village.store, paths.lease(NAME, "train", digest(b"now")), new_lease("run-x", "a")).take()
-    assert hold is not None
-    found = village.collect()
-    assert "train may run now; parts of days are left for the next time" in [one.left for one in found]
-    assert "checkpoints of train" not in kinds(found)
+
+    def collected_beside(stage: str) -> list[Collected]:
+        hold = Waiter(village.store, paths.lease(NAME, stage, digest(b"now")), new_lease("run-x", "a")).take()
+        assert hold is not None
+        found = village.collect()
+        hold.release()
+        return found
+
+    found = collected_beside("features")
+    assert "features may run now; parts of days are left for the next time" in [one.left for one in found]
     assert "results of train" in kinds(found)
-    hold.release()
-    assert {"checkpoints of train", f"parts of days: {PART}"} <= kinds(village.collect())
+    assert f"parts of days: {PART}" not in kinds(found)
+    village.crash(FIRST)
+    village.clock.days += 4
+    found = collected_beside("train")  # a training that runs at each collection lets nothing grow
+    assert [one.left for one in found] == ["", ""]
+    assert f"parts of days: {PART}" in kinds(found)
+    assert "checkpoints of train" not in kinds(found)
+    assert "checkpoints of train" in kinds(village.collect())
     village.check()
 
 
