@@ -5,7 +5,6 @@ from datetime import timedelta
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
 
@@ -19,6 +18,7 @@ from ratchet_airflow.links import links_of
 from ratchet_airflow.outages import USUAL, OnOutage, goes_on, waits_for_outages
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.progress import fields_of, level_of, line_of
+from ratchet_airflow.resuming import FollowsItself
 
 if TYPE_CHECKING:
     from ratchet.runners.following import Leave
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from ratchet.store.base import Store
 
 _LATE_S = 900.0
-"""Seconds past the time of a stage after which its deferred task fails, and is tried again: no triggerer follows it."""
+"""Seconds past the time of a stage after which its deferred task follows the container itself: no triggerer does."""
 
 
-class StageOperator(ResumableJobMixin, BaseOperator):
+class StageOperator(ResumableJobMixin, FollowsItself):
     """One stage: found in the cache, or run by the runner. Its value is the manifest's address.
 
     Where the verdict leaves nothing to do, which is no failure, register is skipped, and a refit succeeds at once: were
@@ -183,7 +183,7 @@ class StageOperator(ResumableJobMixin, BaseOperator):
         from ratchet.runs.live_metrics import is_in_wandb
 
         every_s = environment().defer_seconds
-        if not every_s or not runner.durable or (self.stage in TRAININGS and is_in_wandb()):
+        if self.follows_itself or not every_s or not runner.durable or (self.stage in TRAININGS and is_in_wandb()):
             return None
         return Leave(every_s, self._may_leave)
 

@@ -251,6 +251,17 @@ def test_a_stage_whose_container_went_while_it_was_left_begins_again_with_what_i
     assert states.kept["ratchet_attempt"] == result.attempt != "try1-left"
 
 
+def test_a_triggerer_that_does_not_come_back_costs_no_try(plan: RunPlan, store: Store) -> None:
+    """Airflow resumes the task to fail it, where the deferral has timed out or its trigger has failed."""
+    work, states, operator = settle(store, plan, "ingest", "try1-left", on_event=print), States(), task()
+    assert isinstance(work, Work)
+    states.kept = {"ratchet_attempt": "try1-left", "ratchet_max_tries": 2}
+    value = operator.resume_execution("__fail__", {"error": "Trigger timeout"}, context(states))
+    assert value == f"{plan.store}/{recorded(store).manifest}"
+    assert operator.follows_itself
+    assert not task().follows_itself
+
+
 def test_a_task_that_is_killed_while_it_waits_for_another_run_ends_and_has_kept_its_name(
     plan: RunPlan, store: Store
 ) -> None:
