@@ -1,4 +1,4 @@
-"""The servers of the embedded set-up: MLflow, the four servers of Airflow, the watch, and what deletes old rows."""
+"""The servers of the embedded set-up: MLflow, four of Airflow, the watch, the reaper, and what deletes old rows."""
 
 import sys
 from contextlib import suppress
@@ -64,6 +64,12 @@ def definitions(services: Services) -> tuple[Service, ...]:
         Service(
             name="watch",
             command=(sys.executable, "-m", "ratchet_airflow.watch"),
+            environment=with_watch,
+            after="api-server",
+        ),
+        Service(
+            name="reaper",
+            command=(sys.executable, "-m", "ratchet_airflow.reaper"),
             environment=with_watch,
             after="api-server",
         ),

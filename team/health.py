@@ -23,16 +23,16 @@ ADDRESSES: Mapping[str, str] = {
 """The address that reports each component; for the last two, the API server's report about them."""
 _OF_THE_API_SERVER = {"dag-processor": "dag_processor", "triggerer": "triggerer"}
 _TIMEOUT_S = 8
-_ALIVE = Path("/opt/airflow/logs/watch-alive")
+_LOGS = Path("/opt/airflow/logs")
 _ROUND_S = 330
-"""The watch touches its file after each round, and ends by itself in one that takes longer than 300 s."""
+"""The watch and the reaper touch their files after each round, and end by themselves if one takes longer than 300 s."""
 
 
 def main(arguments: list[str], addresses: Mapping[str, str] = ADDRESSES) -> int:
     """Print what is wrong, if anything."""
     component = " ".join(arguments)
     try:
-        own = {"worker": _worker, "watch": _watch}.get(component)
+        own = {"worker": _worker, "watch": _watch, "reaper": _reaper}.get(component)
         wrong = own() if own is not None else _wrong(component, addresses[component])
     except (OSError, ValueError, LookupError) as error:
         wrong = f"{type(error).__name__}: {error}"
@@ -64,9 +64,19 @@ def _worker() -> str | None:
     return None if app.control.ping(destination=[name], timeout=_TIMEOUT_S / 2) else f"{name} does not answer"
 
 
-def _watch(file: Path = _ALIVE) -> str | None:
-    """What is wrong with the watch, by the file that it touches."""
-    age = time.time() - file.stat().st_mtime
+def _watch() -> str | None:
+    """What is wrong with the watch."""
+    return _touched("watch-alive")
+
+
+def _reaper() -> str | None:
+    """What is wrong, also with the engine, the store or Airflow: it touches its file after a look that saw all."""
+    return _touched("reaper-alive")
+
+
+def _touched(name: str) -> str | None:
+    """What is wrong with a server, by the file that it touches."""
+    age = time.time() - (_LOGS / name).stat().st_mtime
     return None if age < _ROUND_S else f"its last round ended {age:.0f} s ago"
 
 

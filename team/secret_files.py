@@ -34,8 +34,9 @@ _GENERATED = (
 WORKERS = (
     "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API__SECRET_KEY",
     "RATCHET_INSTALLATION", "s3-worker", "s3-orchestrator", "mlflow-credentials", "pipelines-credentials",
+    variable("airflow_api"),
 )  # fmt: skip
-"""The files that a host needs which only works. No key that signs tokens is among them, but the name of its Airflow."""
+"""The files that a host needs which only works. No key that signs tokens is among them, but the log-in of the watch."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 32
 
@@ -72,9 +73,10 @@ def hand_out(folder: Path, target: Path, settings: Settings) -> None:
         raise ConfigurationError(
             f"{target} cannot be made: {(error.strerror or '').lower()}", remedy="name a new folder"
         ) from error
-    inside, outside = "@redis:6379", f"@{settings.listen}:{settings.redis_port}"
     for name in WORKERS:
-        _write(target / name, files[name].replace(inside, outside), os.getuid())
+        content = files[name].replace("@redis:6379", f"@{settings.listen}:{settings.redis_port}")
+        content = content.replace("@api-server:8080", f"@{settings.listen}:{settings.airflow_port}")
+        _write(target / name, content, os.getuid())
     shared = {
         "RATCHET_MAIN_HOST": settings.listen,
         "RATCHET_PROJECT": settings.project,

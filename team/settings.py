@@ -22,7 +22,7 @@ _SCHEMES = {
 _OF_CONTAINERS = (
     "store", "data", "source_variables", "gpus", "cache_limit", "operators", "gc",
     "heartbeat_url", "digest", "public_airflow_url", "public_mlflow_url",
-    "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu", "reap_queues",
+    "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu",
 )  # fmt: skip
 """Settings that containers read under the same names."""
 _WORKER_MIB, _TASK_MIB = 1024, 256
@@ -72,7 +72,6 @@ class Settings(BaseModel):
     container_logs: str = Field("20m", pattern=r"^[1-9][0-9]*[kmg]$")
     gpus: str | None = None
     operators: str | None = Field(None, pattern=r"^[^,\s][^,]*(,[^,]+)*$")
-    reap_queues: str | None = Field(None, pattern=r"^gpu(-[0-9.]+)?(,gpu(-[0-9.]+)?)*$")
     gc: str | None = None
     heartbeat_url: str | None = Field(None, pattern=r"^https?://\S+$", repr=False)
     digest: str | None = None

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import sys
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -17,6 +18,8 @@ _PREFIX = "value error, "
 """Pydantic puts this before the message of a validator."""
 _SECRET = frozenset({"database_url", "heartbeat_url", "pipelines"})
 """Their values may hold a password or a token, so no error shows them."""
+_GONE = {"RATCHET_REAP_QUEUES": "each host with an engine has a reaper of its own"}
+"""Keys of earlier releases, and why nothing needs them any more. An .env that still has one goes on to work."""
 _KEYS = {f"RATCHET_{name.upper()}": name for name in Settings.model_fields}
 
 
@@ -62,6 +65,8 @@ def _parse(file: Path) -> tuple[dict[str, str], dict[str, str], list[str]]:
             continue
         if name is None or value is None:
             problems.append(f"{place}: not NAME=VALUE")
+        elif name in _GONE:
+            sys.stderr.write(f"{place}: {name} is not needed any more: {_GONE[name]}; delete the line\n")
         elif name not in _KEYS:
             near = difflib.get_close_matches(name, _KEYS, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; allowed: {', '.join(sorted(_KEYS))}"

@@ -30,7 +30,7 @@ from team.settings import Settings
 """The label by which the engine's filter marks the stage containers of a stack."""
 ONCE = frozenset({"init"})
 """Services that run once and end."""
-WORKING = ("engine", "worker-gpu", "logs")
+WORKING = ("engine", "worker-gpu", "reaper", "logs")
 """The services on a host that only has a worker."""
 _COMPOSE_S = 600
 _GRACE = re.compile(r"[0-9]{1,6}")

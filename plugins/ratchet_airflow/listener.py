@@ -18,8 +18,8 @@ _OF_TASKS = (
     "ratchet.runners.choice",
 )
 """What each task imports. Loaded once in the scheduler, it saves 0.14 s of processor time in each forked task."""
-REAPER, COLLECTION = "ratchet-reaper", "ratchet-gc"
-"""The DAGs of upkeep, which belong to no pipeline."""
+COLLECTION = "ratchet-gc"
+"""The DAG of upkeep, which belongs to no pipeline."""
 
 
 @hookimpl

@@ -1,106 +1,180 @@
-"""The reaper: a small DAG that ends containers that no run of this Airflow follows any more."""
+"""`python -m ratchet_airflow.reaper`: the reaper, a small server beside each engine that runs until SIGTERM.
 
-from collections.abc import Mapping
-from datetime import timedelta
-from typing import Any
+Every minute it ends the containers on its engine that no task of this Airflow follows any more, and frees the leases of
+containers that are gone. It asks Airflow's server (RATCHET_AIRFLOW_API) for the states of tasks, and has no database.
+Killed at any time it loses nothing. It also looks whether there is a watch. See docs/adr/077.
 
-from airflow.sdk import DAG, BaseOperator
-
-from ratchet.contracts.environment import environment
-from ratchet.contracts.errors import CorruptArtifact, OtherRelease
-from ratchet_airflow import settings
-from ratchet_airflow.listener import REAPER
-from ratchet_airflow.run_id import is_foreign
-
-_EVERY = "*/5 * * * *"
-_AGAIN = timedelta(seconds=30)
-"""The delay of a retry. Airflow's default of five minutes would delay the next run, which waits for this one."""
-_OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
-_PAGE = """\
-Ends containers of stages that no task follows any more: for example after a worker was killed while it stopped its
-stage. It touches only containers with the labels of this installation, and none whose task runs or will be retried.
-There is one task for each engine: one on the default queue, and one on each queue whose workers use another engine.
-Other hosts do not begin what a container of this engine may still compute; so it also says which containers are gone.
+A change here violates the promise of the project when a container is ended because Airflow did not answer, or when a
+reaper that hangs, or whose engine is away for a while, goes on for ever without a look.
 """
 
+import logging
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
 
-class ReapOperator(BaseOperator):
-    """Ends orphans, and frees the leases of containers that are gone. Its value is the number of orphans."""
+from ratchet.contracts.environment import environment
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, OtherRelease, RatchetError, Unavailable
+from ratchet.contracts.masking import masked_logger
+from ratchet.runners.choice import await_engine, engine_expected
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.engine import engine_available
+from ratchet.runs.history import plan_of
+from ratchet.runs.reaping import Orphan, free_leases, orphans, reap
+from ratchet.store.base import Store
+from ratchet.store.opening import open_store
+from ratchet_airflow import settings
+from ratchet_airflow.alerts import delivery
+from ratchet_airflow.run_id import is_foreign
+from ratchet_airflow.watch import presence
+from ratchet_airflow.watch.airflow_server import AirflowServer, NotFound, ServerAway, as_expected, named_server
+from ratchet_airflow.watch.guard import Guard
 
-    ui_color = "#fbe9e7"
+_EVERY_S = 60.0
+"""Between two looks."""
+_LIMIT_S = 300
+"""A step of a look that takes longer hangs: the process ends, and what supervises it starts it again."""
+_OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+_log = masked_logger("ratchet.reaper")
 
-    def execute(self, context: Mapping[str, Any]) -> int:
-        """Find the orphans and end them. Raises Unavailable while an engine that is set up here does not answer."""
-        from ratchet.runners.choice import await_engine, engine_expected
-        from ratchet.runners.docker import DockerRunner
-        from ratchet.runners.engine import engine_available
-        from ratchet.runners.following import PATIENCE_S
-        from ratchet.runs.history import plan_of
-        from ratchet.runs.reaping import free_leases, orphans, reap
-        from ratchet.store.opening import open_store
 
-        _look_for_the_watch()
-        if engine_expected(environment().runner):
-            await_engine(PATIENCE_S)
-        elif reason := engine_available():
-            self.log.info("stages run as processes, and no Docker engine answers (%s), so no containers", reason)
-            return 0
-        task, store, runner = context["ti"], open_store(settings.read().store), DockerRunner()
+def main() -> int:
+    """Look until SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
+    try:
+        server = named_server("reaper")
+        settings.read()
+    except RatchetError as error:
+        sys.stderr.write(f"reaper: {error}\n")
+        return int(error.code)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    os.nice(10)  # the runs come first
+    delivery.ask_airflow(server.receiver)
+    _log.info("the reaper looks at the containers of this engine every %g s, and asks %s", _EVERY_S, server.url)
+    reaper = Reaper(server)
+    while True:
+        if reaper.look():
+            with suppress(OSError):
+                alive_file().touch()
+        time.sleep(_EVERY_S)
 
-        def is_alive(pipeline: str, run_id: str, stage: str) -> bool:
-            if is_foreign(run_id):
-                return True  # its own Airflow knows
+
+def alive_file() -> Path:
+    """What it touches after each good look."""
+    return delivery.log_file().with_name("reaper-alive")
+
+
+class Reaper:
+    """Looks, and remembers between two looks what it has said of what fails."""
+
+    def __init__(self, server: AirflowServer) -> None:
+        self._server = server
+        self._failing: dict[str, type[RatchetError]] = {}
+        self._unreadable: set[str] = set()
+        self._unknown: RatchetError | None = None
+
+    def look(self) -> bool:
+        """End the orphans of this engine, and see whether there is a watch. Whether nothing failed."""
+        signal.alarm(_LIMIT_S)
+        try:
+            sees_watch = self._try("see whether a watch is running", _look_for_the_watch)
+            return self._try("look for containers that no run follows", self._reap) and sees_watch
+        finally:
+            signal.alarm(0)
+
+    def _try(self, what: str, part: Callable[[], None]) -> bool:
+        """Do a part of a look. What it waits for is said once, and once when it is back."""
+        why: RatchetError | None = None
+        with Guard(f"the reaper cannot {what}") as guard:
             try:
-                plan = plan_of(store, pipeline, run_id)
-            except (CorruptArtifact, OtherRelease) as error:
-                self.log.warning("the container of run %s stays: %s", run_id, error)
-                return True
-            if plan is None or not plan.origin:
-                return False
-            states = task.get_task_states(dag_id=pipeline, task_ids=[stage], run_ids=[plan.origin])
-            state = states.get(plan.origin, {}).get(stage, "success")
-            return state not in _OVER
+                part()
+            except RatchetError as error:
+                why = error
+        if why is not None:
+            if self._failing.get(what) is not type(why):
+                _log.warning("the reaper cannot %s, and asks again: %s", what, why)
+            self._failing[what] = type(why)
+        elif not guard.failed and self._failing.pop(what, None) is not None:
+            _log.info("the reaper can %s again", what)
+        return why is None and not guard.failed
 
-        found = orphans(store, runner, is_alive)
-        for orphan in found:
-            self.log.warning(
-                "ending %s of %s, run %s: no task follows it", orphan.stage, orphan.pipeline, orphan.run_id
-            )
-            reap(runner, orphan)
+    def _reap(self) -> None:
+        """Raises what kept it from judging or ending one of the containers, once all others are done."""
+        if engine_expected(environment().runner):
+            await_engine(0)
+        elif engine_available() is not None:
+            return  # stages run as processes
+        self._unknown = None
+        store, runner = open_store(settings.read().store), DockerRunner()
+        found = orphans(store, runner, lambda *stage_of_run: self._is_alive(store, *stage_of_run))
+        failed = [error for orphan in found if (error := _end(runner, orphan)) is not None]
+        signal.alarm(_LIMIT_S)
         for freed in free_leases(store, runner):
-            self.log.info("%s: its container is gone, and another host need not wait for it any more", freed)
-        return len(found)
+            _log.info("%s: its container is gone, and another host need not wait for it any more", freed)
+        for error in filter(None, (self._unknown, *failed)):
+            raise error
+
+    def _is_alive(self, store: Store, pipeline: str, run_id: str, stage: str) -> bool:
+        """Whether a task may still follow a stage of a run. True where nobody says so."""
+        signal.alarm(_LIMIT_S)
+        if is_foreign(run_id):
+            return True  # its own Airflow knows
+        try:
+            plan = plan_of(store, pipeline, run_id)
+        except (CorruptArtifact, OtherRelease) as error:
+            if run_id not in self._unreadable:
+                _log.warning("the container of run %s stays: %s", run_id, error)
+            self._unreadable.add(run_id)
+            return True
+        return plan is not None and plan.origin != "" and not self._is_over(pipeline, plan.origin, stage)
+
+    def _is_over(self, pipeline: str, run: str, stage: str) -> bool:
+        """Whether Airflow says that a task has ended, or that it does not have it."""
+        if isinstance(self._unknown, ServerAway):
+            return False  # it may take its time not to answer, for each container
+        try:
+            return _state(self._server, pipeline, run, stage) in _OVER
+        except NotFound as error:
+            if run in error.detail:
+                return True
+            self._unknown = error  # another server's words, as those of a proxy whose Airflow is away
+        except (Unavailable, ConfigurationError) as error:
+            self._unknown = error
+        return False
+
+
+def _state(server: AirflowServer, *names: str) -> str | None:
+    """The state of a task, by its DAG, run and own name; None if it has none yet."""
+    dag, run, task = (quote(name, safe="") for name in names)
+    with as_expected():
+        state = server.get(f"/dags/{dag}/dagRuns/{run}/taskInstances/{task}")["state"]
+        if state is None or isinstance(state, str):
+            return state
+        raise TypeError(f"a task in state {state!r}")
+
+
+def _end(runner: DockerRunner, orphan: Orphan) -> RatchetError | None:
+    """End a container; what kept it from that."""
+    signal.alarm(_LIMIT_S + math.ceil(orphan.grace_s))
+    _log.warning("ending %s of %s, run %s: no task follows it", orphan.stage, orphan.pipeline, orphan.run_id)
+    try:
+        reap(runner, orphan)
+    except RatchetError as error:
+        return error
+    return None
 
 
 def _look_for_the_watch() -> None:
-    """Alert people if nobody has started it. Whatever fails here, the reaper goes on."""
-    from ratchet.store.opening import open_store
-    from ratchet_airflow.watch import presence
-    from ratchet_airflow.watch.guard import Guard
-
-    with Guard("cannot see whether a watch is running"):
-        presence.report(open_store(settings.read().store))
+    """Alert people if nobody has started it."""
+    presence.report(open_store(settings.read().store))
 
 
-def build() -> DAG:
-    """The DAG. It is active from the start, also when the pipelines are paused.
-
-    One task is on the default queue, and one on each queue in RATCHET_REAP_QUEUES; they run independently.
-    """
-    dag = DAG(
-        dag_id=REAPER,
-        description="Ends containers that no run follows any more",
-        doc_md=_PAGE,
-        schedule=_EVERY,
-        catchup=False,
-        max_active_runs=1,
-        is_paused_upon_creation=False,
-        dagrun_timeout=timedelta(minutes=10),
-        tags=["ratchet-upkeep"],  # not the tag of pipelines, whose runs the watch scans
-    )
-    queues = environment().reap_queues
-    tasks: dict[str, dict[str, Any]] = {"reap": {}, **{f"reap_{name}": {"queue": name} for name in queues}}
-    handling: dict[str, Any] = {"retries": 1, "retry_delay": _AGAIN, "execution_timeout": timedelta(minutes=8)}
-    for task_id, where in tasks.items():
-        dag.add_task(ReapOperator(task_id=task_id, **where, **handling))
-    return dag
+if __name__ == "__main__":
+    sys.exit(main())

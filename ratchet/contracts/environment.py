@@ -135,8 +135,8 @@ class Environment(BaseModel):
         None,
         repr=False,
         examples=["http://ratchet-watch:PASSWORD@localhost:8080"],
-        description="Airflow's server as the watch asks it, with a user who may read, and the password; the same for "
-        "Airflow's server itself. A secret. Default: none.",
+        description="Airflow's server as the watch and the reaper ask it, with a user who may read, and the password; "
+        "the same for Airflow's server itself. A secret. Default: none.",
     )
     heartbeat_url: SecretAddress = Field(
         None,
@@ -173,11 +173,6 @@ class Environment(BaseModel):
         examples=["60"],
         description="Seconds after which a task of Airflow leaves its container to the triggerer, which needs the "
         "engine and the environment of a worker. 0: never. Default: 0; with `make serve` and `make up`: 60.",
-    )
-    reap_queues: Names = Field(
-        (),
-        description="Queues, with commas, whose workers use another engine than the default queue's: the reaper has a "
-        "task on each. Default: none.",
     )
     gc: Annotated[Policy, BeforeValidator(parse_policy)] = Field(
         Policy(),

@@ -41,7 +41,7 @@ def test_an_environment_without_variables_has_the_defaults() -> None:
         ("RATCHET_POOL_BACKFILL_GPU", "2", "pool_backfill_gpu", 2),
         ("RATCHET_CACHE_LIMIT", "15k", "cache_limit", 15 << 10),
         ("RATCHET_WATCH_SECONDS", "0.5", "watch_seconds", 0.5),
-        ("RATCHET_REAP_QUEUES", "gpu, big,", "reap_queues", ("gpu", "big")),
+        ("RATCHET_OPERATORS", "ada, ben,", "operators", ("ada", "ben")),
         ("RATCHET_SECRETS", "/run/ratchet/secrets", "secrets", Path("/run/ratchet/secrets")),
         ("RATCHET_GPUS", "", "gpus", ""),
     ],

@@ -20,7 +20,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.xdist_group("dags")  # one imports Airflow for all
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = ("data", "doctor", "history", "hold", "promote", "release", "reproduce", "rollback")
-OF_RATCHET = ("ratchet-reaper", *(f"ratchet_{verb}" for verb in VERBS))
+OF_RATCHET = tuple(f"ratchet_{verb}" for verb in VERBS)
 """The DAGs that belong to no pipeline."""
 PARSER = """
 import json, os, sys
@@ -132,7 +132,7 @@ def test_every_good_folder_becomes_a_dag_and_parsing_imports_nothing_heavy(pipel
 
 def test_a_promotion_by_hand_asks_a_second_person_first(pipelines: Path, parse: Parser) -> None:
     found = parse(pipelines)["dags"]
-    tasks = {name: [task["__var"]["task_id"] for task in found[name]["dag"]["tasks"]] for name in OF_RATCHET[1:]}
+    tasks = {name: [task["__var"]["task_id"] for task in found[name]["dag"]["tasks"]] for name in OF_RATCHET}
     assert tasks == {
         **{f"ratchet_{verb}": [verb] for verb in VERBS},
         "ratchet_promote": ["promote", "second_person"],
@@ -142,23 +142,6 @@ def test_a_promotion_by_hand_asks_a_second_person_first(pipelines: Path, parse: 
 def test_a_worker_builds_only_the_verb_that_it_runs(pipelines: Path, parse: Parser) -> None:
     found = parse(pipelines, _AIRFLOW_PARSING_CONTEXT_DAG_ID="ratchet_rollback")
     assert list(found["dags"]) == ["ratchet_rollback"]
-
-
-def test_the_reaper_has_a_task_for_each_queue_with_an_engine_of_its_own(pipelines: Path, parse: Parser) -> None:
-    def reapers(**environment: str) -> dict[str, str]:
-        tasks = parse(pipelines, **environment)["dags"]["ratchet-reaper"]["dag"]["tasks"]
-        assert not [task for task in tasks if task["__var"].get("downstream_task_ids")]
-        return {task["__var"]["task_id"]: task["__var"].get("queue", "default") for task in tasks}
-
-    assert reapers(RATCHET_REAP_QUEUES="") == {"reap": "default"}
-    assert reapers(RATCHET_REAP_QUEUES="gpu, big,") == {"reap": "default", "reap_gpu": "gpu", "reap_big": "big"}
-
-
-def test_the_reaper_tries_again_long_before_its_next_run_which_would_wait_for_it(
-    pipelines: Path, parse: Parser
-) -> None:
-    (task,) = parse(pipelines)["dags"]["ratchet-reaper"]["dag"]["tasks"]
-    assert (task["__var"]["retries"], task["__var"]["retry_delay"]) == (1, 30.0)
 
 
 def test_the_store_is_collected_once_a_week_where_the_policy_says_so_by_one_task(

@@ -4,10 +4,13 @@ One training for these: each leaves it as the next one needs it, under way, and 
 does not listen, and nobody is left to see to its end.
 """
 
+import os
+import signal
 import subprocess
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +30,6 @@ pytestmark = [
     pytest.mark.xdist_group("faulted"),
 ]
 PIPELINE = "endless"
-REAPER = "ratchet-reaper"
 IDLE = ("python", "-I", "-S", "-c", "import signal; signal.pause()")
 AT_ONCE_S = LOST_S + 5
 """Until a killed task's next try goes on: less than a heartbeat's timeout and its detection, also on a busy machine."""
@@ -102,13 +104,16 @@ def alive() -> set[str]:
 
 
 def reaped(faulted: FaultInstallation) -> str:
-    """What the reaper's runs said, each in its last try: one that was under way when a server died has two."""
-    said = []
-    for run in (found["dag_run_id"] for found in faulted.api.runs(REAPER)):
-        tries = faulted.api.tasks(REAPER, run).get("reap", {}).get("try_number", 0)
-        if tries:  # its schedule may have asked for another run just now
-            said.append(faulted.log(REAPER, run, "reap", attempt=tries))
-    return "\n".join(said)
+    """What the reaper of the set-up has logged."""
+    return Path(faulted.server("reaper").log).read_text(encoding="utf-8")
+
+
+def look_now(faulted: FaultInstallation) -> None:
+    """Kill the reaper: it loses nothing, and the one that the supervisor starts looks at once."""
+    before = faulted.server("reaper")
+    assert before.process is not None
+    os.kill(before.process.pid, signal.SIGKILL)
+    faulted.running("reaper", restarts=before.restarts + 1)
 
 
 def test_when_only_the_tasks_process_is_killed_its_next_try_goes_on_at_once_with_the_same_container(
@@ -136,10 +141,10 @@ def test_the_reaper_ends_what_no_run_follows_and_leaves_the_living_and_the_forei
     nobodys, past = idle.start("a-run-that-is-no-more", "train"), idle.start(run, "features")
     waited_for = idle.start(run, "evaluate")
     foreign, other = idle.start("a-run-of-theirs", "train", store="file:///another/store"), idle.start_other()
-    reaping = faulted.trigger(REAPER)
-    assert faulted.wait(REAPER, reaping)["run"] == "success"
+    look_now(faulted)
+    runner = DockerRunner()
+    faulted.until(lambda: not {nobodys, past} & {*runner.find({Label.PIPELINE: PIPELINE})}, seconds=60)
     assert alive() & {living, nobodys, past, waited_for, foreign, other} == {living, waited_for, foreign, other}
-    assert not {nobodys, past} & set(DockerRunner().find({Label.PIPELINE: PIPELINE}))
     log = reaped(faulted)
     assert f"ending train of {PIPELINE}, run a-run-that-is-no-more: no task follows it" in log
     assert f"ending features of {PIPELINE}, run {run}: no task follows it" in log
@@ -198,9 +203,7 @@ def test_a_training_that_does_not_listen_and_whose_finisher_is_killed_too_is_lef
 
     faulted.until(nobody_left, seconds=60)
     assert faulted.wait(DEAF, deaf)["run"] == "failed"
-    assert container in alive()
-    reaping = faulted.trigger(REAPER)
-    assert faulted.wait(REAPER, reaping)["run"] == "success"
+    look_now(faulted)
     faulted.until(lambda: faulted.containers(DEAF, deaf) == [])
     log = reaped(faulted)
     assert f"ending train of {DEAF}, run {faulted.plan(DEAF, deaf).run_id}: no task follows it" in log

@@ -16,7 +16,7 @@ from team.cpu_limits import cpu_limits, too_many
 from team.engine_filter.policy import PREFIX
 from team.engine_filter.policy import Policy as Filter
 from team.settings import Settings
-from team.stack import ONCE, Stack, program
+from team.stack import ONCE, WORKING, Stack, program
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docker-compose.yaml"
@@ -72,7 +72,7 @@ def test_only_the_filter_has_the_engines_socket() -> None:
     assert holders == {"engine"}
     assert SERVICES["engine"]["networks"] == ["engine"]
     assert {service for service in SERVICES if "engine" in SERVICES[service]["networks"]} == {
-        "engine", "triggerer", "worker", "worker-gpu",
+        "engine", "reaper", "triggerer", "worker", "worker-gpu",
     }  # fmt: skip
     assert "ports" not in SERVICES["engine"]
 
@@ -112,6 +112,11 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     assert holders["source-variables"] == {"worker", "triggerer"}  # the queue of `gpu` has trainings alone
     assert secrets_of("worker") == secrets_of("worker-gpu") | {"source-variables"}
     assert secrets_of("engine") == set()
+    assert (
+        secrets_of("reaper")
+        == secrets_of("watch")
+        == {"RATCHET_AIRFLOW_API", "RATCHET_INSTALLATION", "s3-orchestrator"}
+    )
     assert holders["pipelines-credentials"] == {"pipelines"}
     assert secrets_of("pipelines") == {"pipelines-credentials"}
     for worker in ("worker", "worker-gpu"):  # code that breaks out of a task does not hold the databases
@@ -148,7 +153,7 @@ def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
         s3_endpoint="https://s3.example", s3_credentials="c", mlflow_url="https://m.example", listen="10.0.0.2",
         main_host="10.0.0.1", source_variables="SHOP_*", operators="ada,ben", gc="weekly", digest="07:30",
         heartbeat_url="https://ping.example/x", public_airflow_url="https://a.example/b",
-        public_mlflow_url="https://m.example", reap_queues="gpu-10.0.0.2", pipelines="https://git.example/p.git",
+        public_mlflow_url="https://m.example", pipelines="https://git.example/p.git",
         pipelines_branch="live", pipelines_subfolder="a/b", logs="s3://shop-logs",
     )  # fmt: skip
     text = "".join(file.read_text(encoding="utf-8") for file in (FILE, *LAID_OVER))
@@ -255,23 +260,15 @@ def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -
     assert "10.0.0.1:*" in services["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"]
 
 
-def test_where_other_hosts_take_part_who_parses_dags_knows_that_the_reaper_has_their_queue() -> None:
-    def informed(**settings: Any) -> dict[str, str]:
-        services = config(stack(**settings))["services"]
-        named = {name: said.get("environment", {}).get("RATCHET_REAP_QUEUES") for name, said in services.items()}
-        return {name: queues for name, queues in named.items() if queues}
-
-    here = ("dag-processor", "worker", "worker-gpu")
-    two = "gpu-10.0.0.2,gpu-10.0.0.3"
-    assert informed() == {}
-    assert informed(listen="10.0.0.1") == dict.fromkeys(here, "gpu")
-    assert informed(listen="10.0.0.1", reap_queues=two) == dict.fromkeys(here, two)
-    assert informed(main_host="10.0.0.1", listen="10.0.0.2") == {"worker-gpu": "gpu,gpu-10.0.0.2"}
-
-
-def test_the_worker_of_another_host_has_a_queue_of_that_host_beside_the_shared_one() -> None:
-    made = config(stack(main_host="10.0.0.1", listen="10.0.0.2"))["services"]
-    assert "gpu,gpu-10.0.0.2" in made["worker-gpu"]["command"]
+def test_each_host_with_an_engine_has_a_reaper_which_reaches_that_and_no_database() -> None:
+    here = config(stack(listen="10.0.0.1"))["services"]["reaper"]
+    there = config(stack(main_host="10.0.0.1", listen="10.0.0.2"))["services"]["reaper"]
+    for said in (here, there):
+        assert said["environment"]["DOCKER_HOST"] == "tcp://engine:2375"
+        assert not [name for name in said["environment"] if name.startswith("AIRFLOW__")]
+        assert set(said["networks"]) == {"front", "engine"}  # the databases are on another one
+    assert there["environment"]["AWS_ENDPOINT_URL"] == "http://10.0.0.1:8333"
+    assert "reaper" in WORKING
 
 
 def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_logs() -> None:
@@ -326,4 +323,5 @@ def test_old_rows_of_airflow_go_where_the_policy_lets_old_things_go_by_themselve
 
 
 def test_what_is_handed_to_another_host_is_what_its_worker_is_given() -> None:
-    assert set(secret_files.WORKERS) == secrets_of("worker-gpu") | secrets_of("pipelines") | secrets_of("logs")
+    given = set().union(*(secrets_of(service) for service in WORKING))
+    assert set(secret_files.WORKERS) == given | secrets_of("pipelines")

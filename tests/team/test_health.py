@@ -1,10 +1,12 @@
 """How a component is asked, against servers that answer well, badly, and not at all."""
 
 import json
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -51,6 +53,20 @@ def monitor(**states: str | None) -> str:
 def test_a_component_that_answers_is_well(component: str, capsys: pytest.CaptureFixture[str]) -> None:
     with answering(200, "OK") as address:
         assert asked(component, address, capsys) == (0, "")
+
+
+@pytest.mark.parametrize("component", ["watch", "reaper"])
+def test_a_server_that_looks_is_well_while_it_touches_its_file(
+    component: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(health, "_LOGS", tmp_path)
+    assert health.main([component]) == 1
+    assert f"{component}: FileNotFoundError" in capsys.readouterr().out
+    (tmp_path / f"{component}-alive").touch()
+    assert health.main([component]) == 0
+    os.utime(tmp_path / f"{component}-alive", (1, 1))
+    assert health.main([component]) == 1
+    assert f"{component}: its last round ended " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("component", [*BY_THEMSELVES, *BY_THE_API_SERVER])

@@ -282,13 +282,16 @@ def test_workers_have_the_name_of_their_airflow_and_not_the_key_that_it_follows_
 
 
 def test_another_host_is_handed_what_its_worker_needs_and_nothing_more(folder: Path, tmp_path: Path) -> None:
-    settings = Settings(listen="10.0.0.1", redis_port=16379, project="shop")
+    settings = Settings(listen="10.0.0.1", redis_port=16379, airflow_port=18080, project="shop")
     made = written(folder, settings)
     secret_files.hand_out(folder, tmp_path / "out", settings)
     found = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
     assert set(found) == {*secret_files.WORKERS, "env"}
     for name in ("AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND"):
         assert found[name] == made[name].replace("@redis:6379/", "@10.0.0.1:16379/") != made[name]
+    ours = found["RATCHET_AIRFLOW_API"]
+    assert ours == made["RATCHET_AIRFLOW_API"].replace("@api-server:8080", "@10.0.0.1:18080")
+    assert ours.endswith("@10.0.0.1:18080")
     assert found["s3-worker"] == made["s3-worker"]
     assert {stat.S_IMODE((tmp_path / "out" / name).stat().st_mode) for name in secret_files.WORKERS} == {0o400}
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700

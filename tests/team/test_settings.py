@@ -71,6 +71,15 @@ def test_a_key_like_no_other_is_reported_with_all_that_are_allowed(file: Path) -
     assert all(f"RATCHET_{name.upper()}" in said for name in Settings.model_fields)
 
 
+def test_a_key_of_an_earlier_release_is_said_to_be_needless_and_stops_nothing(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text("RATCHET_S3_PORT=9000\nRATCHET_REAP_QUEUES=gpu-10.0.0.2,gpu-10.0.0.3\n")
+    assert read(file, {"RATCHET_REAP_QUEUES": "gpu"}) == Settings(s3_port=9000)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(".env:2: RATCHET_REAP_QUEUES is not needed any more: ")
+
+
 def test_a_second_definition_is_reported_with_the_line_of_the_first(file: Path) -> None:
     said = refused(file, "RATCHET_WORKERS=2\n\nRATCHET_WORKERS=3\n")
     assert said == ".env:3: RATCHET_WORKERS: a second time; the first is .env:1"

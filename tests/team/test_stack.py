@@ -29,18 +29,23 @@ from docker.models.containers import Container
 from rich.console import Console
 
 from local.airflow_api import AirflowApi
+from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import Label
 from ratchet.production.hold import hold
 from ratchet.production.reconcile import reconcile
 from ratchet.production.release import release
+from ratchet.runs.jobs import store_label
 from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.look import Look
 from team.backup import restore
 from team.backup_order import save_store
+from tests.runs.recorded import keep_plan
+from tests.runs.test_requests import plan
 from tests.s3_faults import faulty
 from tests.team.engine_filter.bodies import bent, body
 from tests.team.installation import BUCKETS, LAST, TeamStack
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.docker,
@@ -196,6 +201,30 @@ def test_the_watch_reads_runs_over_the_api_and_nothing_else(stack: TeamStack) ->
     for path in ("/connections", "/variables", "/pools"):
         with pytest.raises(ConfigurationError, match="403"):
             server.get(path)
+
+
+def test_the_reaper_asks_airflow_and_ends_through_the_filter_what_no_run_follows(stack: TeamStack) -> None:
+    left = plan(run_id=f"left.{stack.secret('RATCHET_INSTALLATION')}", origin="manual__left")  # Airflow has no such run
+    name = left.spec.name
+    with stack.store() as store:
+        keep_plan(store, left)
+        labels = {
+            Label.STORE: store_label(store.uri), Label.PIPELINE: name, Label.STAGE: "train", Label.RUN: left.run_id,
+            Label.ATTEMPT: "a", Label.FINGERPRINT: "f" * 64, Label.GRACE: "1",
+        }  # fmt: skip
+        job = body()
+        status, answer = created(
+            stack, {**job, "Labels": {**job["Labels"], **labels}}, f"ratchet-x-{secrets.token_hex(4)}"
+        )
+        assert status == 201, answer
+        reaper = stack.service("reaper")
+        reaper.restart(timeout=10)  # it looks at once
+        until(lambda: stack.stages(run=left.run_id) == [], seconds=120)
+        for key in (paths.plan(name, left.run_id), paths.night(name, left.data_date, left.run_id)):
+            assert store.delete(key)
+    said = reaper.logs().decode()
+    assert f"ending train of {name}, run {left.run_id}: no task follows it" in said
+    assert "cannot" not in said.rpartition("the reaper looks at the containers")[2]
 
 
 def test_a_night_of_each_example_runs_green_in_containers_beside_the_stack(stack: TeamStack) -> None:

@@ -16,12 +16,11 @@ import time
 from contextlib import suppress
 from threading import Event
 
-from ratchet.contracts.environment import environment, variable
-from ratchet.contracts.errors import ConfigurationError, RatchetError
+from ratchet.contracts.environment import environment
+from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.masking import masked_logger
 from ratchet_airflow.alerts import delivery
-from ratchet_airflow.run_id import has_name
-from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.airflow_server import AirflowServer, named_server
 from ratchet_airflow.watch.guard import Guard
 from ratchet_airflow.watch.heartbeat import EVERY_S
 from ratchet_airflow.watch.look import ended_runs
@@ -39,19 +38,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
     here, stop = environment(), Event()
     try:
-        address = here.airflow_api
-        if address is None:
-            raise ConfigurationError(
-                f"{variable('airflow_api')} is not set",
-                remedy="set it to the address of Airflow's server, with a user who may read, and the password",
-            )
-        if not has_name():
-            raise ConfigurationError(
-                f"{variable('installation')} is not set, and no [api_auth] jwt_secret is here: the watch would not "
-                "find the runs and the alerts of its Airflow",
-                remedy="set it to what this prints where the scheduler runs: python -c "
-                "'from ratchet_airflow.run_id import installation; print(installation())'",
-            )
+        server = named_server("watch")
         every = min(here.watch_seconds, EVERY_S) if here.heartbeat_url else here.watch_seconds
     except RatchetError as error:
         sys.stderr.write(f"watch: {error}\n")
@@ -59,7 +46,6 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     os.nice(10)  # the runs come first
-    server = AirflowServer(address)
     delivery.ask_airflow(server.receiver)
     _log.info("the watch looks at %s every %g s, and when a run fails", server.url, every)
     _watch(server, every, stop)

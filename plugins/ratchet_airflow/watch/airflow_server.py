@@ -1,7 +1,7 @@
-"""Airflow's server as the watch asks it: its public REST API, as the user whom RATCHET_AIRFLOW_API names."""
+"""Airflow's server as the watch and the reaper ask it: its public REST API, as the user of RATCHET_AIRFLOW_API."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any
@@ -9,10 +9,11 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import requests
 
-from ratchet.contracts.environment import variable
+from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.masking import masked_logger
 from ratchet_airflow.pages import PREFIX
+from ratchet_airflow.run_id import has_name
 
 _ANSWER_S = 30.0
 """Seconds for an answer."""
@@ -26,6 +27,12 @@ class ServerAway(Unavailable):
     """No answer at all: no task of Airflow can start either."""
 
 
+class NotFound(Unavailable):
+    """An answer 404. detail: its words as Airflow gives them; empty where they are not given so."""
+
+    detail = ""
+
+
 @contextmanager
 def as_expected() -> Iterator[None]:
     """Raise Unavailable for an answer of another form, as of a proxy or another release of Airflow."""
@@ -36,6 +43,27 @@ def as_expected() -> Iterator[None]:
             f"Airflow's server gives an answer that is not as expected ({type(error).__name__}: {error})",
             remedy="check that the address is that of Airflow 3.3 or later, and not of a page before it",
         ) from error
+
+
+def named_server(who: str) -> "AirflowServer":
+    """The server that RATCHET_AIRFLOW_API names, for a process that is no part of Airflow. who: its name in errors.
+
+    Raises ConfigurationError, also if the process does not know the name of this installation.
+    """
+    address = environment().airflow_api
+    if address is None:
+        raise ConfigurationError(
+            f"{variable('airflow_api')} is not set",
+            remedy="set it to the address of Airflow's server, with a user who may read, and the password",
+        )
+    if not has_name():
+        raise ConfigurationError(
+            f"{variable('installation')} is not set, and no [api_auth] jwt_secret is here: the {who} would not "
+            "find the runs of its Airflow",
+            remedy="set it to what this prints where the scheduler runs: python -c "
+            "'from ratchet_airflow.run_id import installation; print(installation())'",
+        )
+    return AirflowServer(address)
 
 
 class AirflowServer:
@@ -135,14 +163,18 @@ class AirflowServer:
 
 
 def _read(answer: requests.Response, asked: str) -> Any:
-    try:
+    said: Any = None
+    with suppress(ValueError):
+        said = answer.json()
         if answer.ok:
-            return answer.json()
-    except ValueError:
-        pass
-    raise Unavailable(
+            return said
+    is_missing = answer.status_code == HTTPStatus.NOT_FOUND
+    error = (NotFound if is_missing else Unavailable)(
         f"Airflow answers {answer.status_code} to {asked}: {answer.text[:200]}", remedy="read the log of its server"
     )
+    if isinstance(error, NotFound) and isinstance(said, dict):
+        error.detail = str(said.get("detail", ""))
+    raise error
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Whether there is a watch: each of its scans marks that in the store, and the reaper, which each Airflow has, looks.
+"""Whether there is a watch: each of its scans marks that in the store, and the reaper, which runs beside it, looks.
 
 A change here violates the promise of the project when an Airflow whose watch nobody started is silent about that.
 """
@@ -12,7 +12,6 @@ from ratchet.contracts.quantities import show_duration
 from ratchet.outbox.outbox import utc
 from ratchet.store.base import Entry, Store
 from ratchet_airflow.run_id import installation
-from ratchet_airflow.watch.waiting import UNSEEN, alert_once_a_day
 
 _LIMIT_S = 1800.0
 """More than a watch is away that is restarted, or whose host is."""
@@ -53,6 +52,8 @@ def report(store: Store) -> bool:
     """Alert people if no watch is there. Whether that is so."""
     away = away_for(store)
     if away is not None:
+        from ratchet_airflow.watch.waiting import UNSEEN, alert_once_a_day  # which loads Airflow
+
         body = f"For {show_duration(int(away.total_seconds()))} no watch has been there\n{UNSEEN}\n"
         remedy = "What to do: start the service `watch`, or python -m ratchet_airflow.watch, and read its log"
         alert_once_a_day("no-watch", "Ratchet: no watch is running", f"{body}{remedy}", utc())

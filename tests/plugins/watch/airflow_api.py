@@ -99,8 +99,17 @@ class AirflowApi:
         """One page of a list, or a document."""
         if path == "/monitor/health":
             return {"scheduler": {"status": self.scheduler}}
+        if "/taskInstances/" in path:
+            return self.task(path)
         name, found = self.answer(path, asked)
         return {name: found[offset : offset + min(limit, self.most)], "total_entries": len(found)}
+
+    def task(self, path: str) -> Row:
+        """A task, or Airflow's words where it has none."""
+        _, dag_id, _, run_id, _, task_id = (unquote(step) for step in path.strip("/").split("/"))
+        found = next((row for row in self.tasks.get(run_id, []) if row["task_id"] == task_id), None)
+        names = f"dag_id: `{dag_id}`, run_id: `{run_id}` and task_id: `{task_id}`"
+        return found or {"detail": f"The Task Instance with {names} was not found"}
 
     def status(self, path: str) -> int:
         """Of an answer to a user who is logged in."""
@@ -151,7 +160,8 @@ def handler(api: AirflowApi) -> type[BaseHTTPRequestHandler]:
                 return self.say(401, {})
             api.asked.append(f"{self.command} {path}")
             assert limit <= 100
-            return self.say(api.status(path), api.page(path.removeprefix("/api/v2"), asked, offset, limit))
+            body = api.page(path.removeprefix("/api/v2"), asked, offset, limit)
+            return self.say(404 if {*body} == {"detail"} else api.status(path), body)
 
         def say(self, code: int, body: Row) -> None:
             content = json.dumps(body).encode()

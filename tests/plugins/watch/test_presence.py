@@ -8,7 +8,7 @@ import pytest
 
 from ratchet.contracts import outbox_paths
 from ratchet.store.opening import open_store
-from ratchet_airflow.reaper import ReapOperator
+from ratchet_airflow.reaper import Reaper
 from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.presence import away_for, mark
 from ratchet_airflow.watch.scan import Scanner
@@ -22,21 +22,19 @@ pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Appr
 def test_the_reaper_tells_people_once_a_day_that_no_watch_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ratchet.runners.choice.engine_expected", lambda _: False)
-    monkeypatch.setattr("ratchet.runners.engine.engine_available", lambda: "no engine")
-    store, reaper = open_store(str(tmp_path)), ReapOperator(task_id="reap")
+    store, reaper = open_store(str(tmp_path)), Reaper(AirflowServer("http://watch:x@127.0.0.1:9"))
     with Webhook().listening() as hook:
         for name, value in {
             "RATCHET_STORE": str(tmp_path), "RATCHET_ALERT_LOG": str(tmp_path / "alerts.jsonl"),
             "RATCHET_ALERTS_MLOPS": hook.url, "RATCHET_PIPELINES": str(ROOT / "dags" / "pipelines"),
-            "RATCHET_INSTALLATION": "here",
+            "RATCHET_INSTALLATION": "here", "RATCHET_RUNNER": "process", "DOCKER_HOST": "tcp://127.0.0.1:9",
         }.items():  # fmt: skip
             monkeypatch.setenv(name, value)
-        assert reaper.execute({}) == 0  # from now on one is expected
+        assert reaper.look()  # from now on one is expected
         clock = store.now_ns()
         monkeypatch.setattr(type(store), "now_ns", lambda _: clock + int(3600e9))
         for _ in range(2):
-            assert reaper.execute({}) == 0
+            assert reaper.look()
         (body,) = hook.received
         assert body["title"] == "Ratchet: no watch is running"
         assert "For 1h no watch has been there" in body["message"]
