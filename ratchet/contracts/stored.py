@@ -21,8 +21,8 @@ from pydantic import ValidationError
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.fingerprint import canonical
+from ratchet.contracts.release_number import RELEASE
 
-RELEASE = "0.1.0"
 KNOWN: frozenset[str] = frozenset()
 """The needs that this release knows. Names only come in addition: documents last longer than releases."""
 _NEEDS = "needs"

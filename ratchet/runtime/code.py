@@ -12,6 +12,8 @@ _IMPORT = re.compile(
 )
 """An import of our modules, one module in each statement. A parser would take a tenth of a second for all files."""
 _COMMENT = re.compile("#.*")
+_NUMBER = "ratchet.contracts.release_number"
+"""It is only said in errors, and rises with each release, which would make every result again."""
 
 
 Modules = dict[str, tuple[str, tuple[str, ...]] | None]
@@ -19,13 +21,13 @@ Modules = dict[str, tuple[str, tuple[str, ...]] | None]
 
 
 def code_parts(module: str, read: Modules | None = None) -> dict[str, str]:
-    """`{"code.tasks.train.loop": sha256, ...}` for one of our modules and all our modules that it needs.
+    """`{"code.tasks.train.loop": sha256, ...}` for one of our modules and all our modules that it needs, but _NUMBER.
 
     read: what was read for another module just now, to which this adds. It is for one call: files may change.
     """
     read = {} if read is None else read
     found: dict[str, str] = {}
-    seen, waiting = {module}, [module]
+    seen, waiting = {module, _NUMBER}, [module]
     while waiting:
         name = waiting.pop()
         if name not in read:

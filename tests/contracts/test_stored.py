@@ -11,8 +11,9 @@ from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.loading import loads
 from ratchet.contracts.plan_changes import SourceChange
+from ratchet.contracts.release_number import RELEASE
 from ratchet.contracts.request import RunPlan, SourceDay
-from ratchet.contracts.stored import KNOWN, RELEASE, read_stored, take, with_unknown
+from ratchet.contracts.stored import KNOWN, read_stored, take, with_unknown
 from tests.contracts.test_request import SPEC
 
 DAY = b'{"day": "2026-11-20", "files": [{"key": "k", "bytes": 1, "identity": "i", "colour": 1}], "shape": {"a": 1}}'

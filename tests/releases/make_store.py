@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from ratchet.cli.main import main
 from ratchet.contracts import paths
-from ratchet.contracts.stored import RELEASE
+from ratchet.contracts.release_number import RELEASE
 from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.opening import open_store
 

@@ -55,6 +55,16 @@ def test_a_stage_s_parts_are_itself_and_what_it_needs_and_no_other_stage(stage: 
     assert not [name for name in parts if name.startswith(others)]
 
 
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_number_of_a_release_is_no_code_of_a_stage(stage: Stage) -> None:
+    """Or a release that changes nothing would make every result again."""
+    parts = code_parts(stage_module(stage))
+    assert "code.ratchet.contracts.stored" in parts
+    assert not [name for name in parts if "release_number" in name]
+    (_, number) = ast.parse((ROOT / "ratchet" / "contracts" / "release_number.py").read_text(encoding="utf-8")).body
+    assert ast.unparse(number).startswith("RELEASE = ")
+
+
 def test_a_module_that_was_read_for_another_stage_is_not_read_again_and_the_parts_are_the_same() -> None:
     read: Modules = {}
     assert all(code_parts(stage_module(stage), read) == code_parts(stage_module(stage)) for stage in STAGES)
