@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -26,7 +26,7 @@ from ratchet.runners.choice import await_engine, engine_expected
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import engine_available
 from ratchet.runs.history import plan_of
-from ratchet.runs.reaping import Orphan, free_leases, orphans, reap
+from ratchet.runs.reaping import Orphan, free_leases, orphans, reap_all
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow import settings
@@ -114,11 +114,11 @@ class Reaper:
         self._unknown = None
         store, runner = open_store(settings.read().store), DockerRunner()
         found = orphans(store, runner, lambda *stage_of_run: self._is_alive(store, *stage_of_run))
-        failed = [error for orphan in found if (error := _end(runner, orphan)) is not None]
+        failed = _end(runner, found)
         signal.alarm(_LIMIT_S)
         for freed in free_leases(store, runner):
             _log.info("%s: its container is gone, and another host need not wait for it any more", freed)
-        for error in filter(None, (self._unknown, *failed)):
+        for error in filter(None, (self._unknown, failed)):
             raise error
 
     def _is_alive(self, store: Store, pipeline: str, run_id: str, stage: str) -> bool:
@@ -160,12 +160,13 @@ def _state(server: AirflowServer, *names: str) -> str | None:
         raise TypeError(f"a task in state {state!r}")
 
 
-def _end(runner: DockerRunner, orphan: Orphan) -> RatchetError | None:
-    """End a container; what kept it from that."""
-    signal.alarm(_LIMIT_S + math.ceil(orphan.grace_s))
-    _log.warning("ending %s of %s, run %s: no task follows it", orphan.stage, orphan.pipeline, orphan.run_id)
+def _end(runner: DockerRunner, found: Sequence[Orphan]) -> RatchetError | None:
+    """End containers, together; what kept it from ending one of them."""
+    signal.alarm(_LIMIT_S + math.ceil(max((orphan.grace_s for orphan in found), default=0)))
+    for orphan in found:
+        _log.warning("ending %s of %s, run %s: no task follows it", orphan.stage, orphan.pipeline, orphan.run_id)
     try:
-        reap(runner, orphan)
+        reap_all(runner, found)
     except RatchetError as error:
         return error
     return None

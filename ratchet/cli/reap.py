@@ -7,7 +7,7 @@ from ratchet.pages.words import count
 from ratchet.runners.choice import await_engine, engine_expected
 from ratchet.runners.docker import DockerRunner
 from ratchet.runs.history import is_local
-from ratchet.runs.reaping import free_leases, orphans, reap
+from ratchet.runs.reaping import free_leases, orphans, reap_all
 from ratchet.store.opening import open_store
 
 
@@ -27,8 +27,8 @@ def _run(options: argparse.Namespace) -> int:
     found = orphans(store, runner, lambda pipeline, run_id, _: not is_local(store, pipeline, run_id))
     for orphan in found:
         print(f"{orphan.handle[:12]}  {orphan.stage} of {orphan.pipeline}, run {orphan.run_id}")
-        if not options.dry_run:
-            reap(runner, orphan)
+    if not options.dry_run:
+        reap_all(runner, found)
     for freed in [] if options.dry_run else free_leases(store, runner):
         print(f"{freed}: its container is gone, and another host need not wait for it any more")
     print(f"{count(len(found), 'container')} that no run follows{'' if options.dry_run else ', ended'}")

@@ -9,7 +9,8 @@ that is not Ratchet's.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from ratchet.store.lease import Lease, Silence, holder_of, read
 
 _LOOK_S = 1.0
 """Seconds between two looks at the beat of a lease."""
+_AT_ONCE = 64
+"""Containers that are ended together: each may take its grace."""
 _GRACE_S = 30
 """Of a container of a release that did not label it."""
 IsAlive = Callable[[str, str, str], bool]
@@ -61,6 +64,12 @@ def orphans(store: Store, runner: DockerRunner, is_alive: IsAlive) -> list[Orpha
             candidates.append((found, key, labels[Label.ATTEMPT]))
     held = _held(store, {(key, attempt) for _, key, attempt in candidates})
     return [found for found, key, attempt in candidates if (key, attempt) not in held]
+
+
+def reap_all(runner: DockerRunner, found: Sequence[Orphan]) -> None:
+    """End containers, each as `reap` does. Raises the first error once all others have ended."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(lambda orphan: reap(runner, orphan), found))
 
 
 def reap(runner: DockerRunner, orphan: Orphan) -> None:

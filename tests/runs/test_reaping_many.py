@@ -1,9 +1,10 @@
-"""Many orphans at once, as after the death of a worker with all of its tasks, are seen in the time of one."""
+"""Many orphans at once, as after the death of a worker with all of its tasks, are seen and ended in the time of one."""
 
 import time
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from threading import Barrier
 from typing import cast
 
 import pytest
@@ -12,7 +13,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.runner import Engine
-from ratchet.runs.reaping import free_leases, orphans
+from ratchet.runs.reaping import Orphan, free_leases, orphans, reap_all
 from ratchet.store.lease import Hold, Waiter, new_lease
 from ratchet.store.memory import MemoryStore
 from ratchet.store.place import Place
@@ -27,6 +28,18 @@ class _Engine:
     """An engine in which the containers of MANY stages have ended."""
 
     engine = ENGINE
+
+    def __init__(self) -> None:
+        self.removed: list[str] = []
+        self._all = Barrier(MANY)
+
+    def stop(self, handle: str, grace_s: float) -> None:
+        """Each ends when all have their notice, as after a grace."""
+        assert handle not in self.removed
+        self._all.wait(grace_s)
+
+    def remove(self, handle: str) -> None:
+        self.removed.append(handle)
 
     def find(self, labels: Mapping[str, str]) -> list[str]:
         return [] if Label.FINGERPRINT in labels else [str(number) for number in range(MANY)]
@@ -79,3 +92,12 @@ def test_leases_of_containers_that_are_gone(given: Given) -> None:
     assert free_leases(store, runner) == (MANY - 1) * ["train of shop"]
     assert time.monotonic() - began < 4 * STALE_S
     assert [entry.key for entry in store.list(paths.leases())] == [paths.lease("shop", "train", fingerprint(0))]
+
+
+def test_their_ends() -> None:
+    engine = _Engine()
+    found = [
+        Orphan(handle=f"{number}", pipeline="shop", stage="train", run_id="r", grace_s=60) for number in range(MANY)
+    ]
+    reap_all(cast("DockerRunner", engine), found)
+    assert sorted(map(int, engine.removed)) == list(range(MANY))
