@@ -45,7 +45,7 @@ def collect_trainings(
     goes, stays = _sums(), _sums()
     try:
         trainings = Trainings(uri, store=store_label(store))
-        for training in (one for pipeline in pipelines for one in trainings.of(pipeline)):
+        for training in [one for pipeline in pipelines for one in trainings.of(pipeline)]:  # before any is deleted
             if training.run_id in runs or training.begun_ms > before_ms:
                 why = "its run stays, or it is young"
                 stays["trainings", why] = stays["trainings", why].plus_one(0)
