@@ -22,7 +22,7 @@ from ratchet.runners.following import LeftRunning, retry_unavailable
 from ratchet.runners.log.position import PositionFile
 from ratchet.runners.runner import Runner
 from ratchet.runs.events import parse
-from ratchet.runs.live_metrics import live_metrics
+from ratchet.runs.live_metrics import end_run, live_metrics
 from ratchet.runs.stage_job import StageJob, find_begun
 from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import OnEvent, Work
@@ -112,6 +112,7 @@ class Follower:
         handle = find_begun(self._runner, work, work.attempt)
         if handle is not None and held is not None and held.holder in {self._name, work.attempt}:
             end_later(handle, work.grace_s, store=work.plan.store, lease=work.lease, holder=held.holder)
+            end_run(work.plan, work.request.stage, self._on_event)
 
     def _to_end(self, hold: Hold, handle: str, last: float) -> Why:
         work, why = self._work, Why("it was left", again=True)

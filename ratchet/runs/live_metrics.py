@@ -8,7 +8,7 @@ A change here violates the promise of the project when a training waits for a tr
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from ratchet.contracts.environment import environment
-from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.errors import Preempted, RatchetError
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.runners.following import LeftRunning
@@ -75,6 +75,12 @@ def live_metrics(plan: RunPlan, stage: Stage, on_event: OnEvent, *, goes_on: boo
             writer.end(done=done)
         for writer in writers:
             writer.close()
+
+
+def end_run(plan: RunPlan, stage: Stage, on_event: OnEvent) -> None:
+    """End the run in MLflow of a training that was left, and that a person has ended since."""
+    with suppress(Preempted), live_metrics(plan, stage, on_event, goes_on=True):
+        raise Preempted("a person has ended it")
 
 
 def is_in_wandb() -> bool:

@@ -99,6 +99,17 @@ def test_a_run_ends_with_its_training_although_the_triggerer_has_heard_every_lin
     assert found(mlflow_server, training).info.status == status
 
 
+def test_the_run_of_a_training_that_a_person_ends_while_it_is_left_has_failed(mlflow_server: str) -> None:
+    made = plan(mlflow_server, "ended")
+    with suppress(LeftRunning), live_metrics.live_metrics(made, "train", lambda _: None) as hear:
+        hear(progress(1, loss=0.7))
+        raise LeftRunning
+    until(lambda: has(mlflow_server, "ended train", loss=0.7), seconds=60)
+    live_metrics.end_run(made, "train", lambda _: None)
+    until(lambda: found(mlflow_server, "ended train").info.status == "FAILED", seconds=60)
+    live_metrics.end_run(made, "features", lambda _: None)
+
+
 def test_a_deleted_run_or_experiment_loses_no_value_in_silence(mlflow_server: str) -> None:
     client = MlflowClient(mlflow_server)
     heard: list[Event] = []
