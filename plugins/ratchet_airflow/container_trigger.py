@@ -68,7 +68,11 @@ class ContainerTrigger(BaseTrigger):
         Airflow 3.3 also calls this where it gives the trigger to another triggerer: then the task is still deferred.
         """
         if not self._fired and not await asyncio.to_thread(self._is_deferred):
-            await asyncio.to_thread(self._open().end)
+            await asyncio.to_thread(self._end)
+
+    def _end(self) -> None:
+        """In a thread: the store may take minutes to answer, and the loop is that of all triggers."""
+        self._open().end()
 
     def _follow(self) -> dict[str, Any]:
         why = self._open().follow()

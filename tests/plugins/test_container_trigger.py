@@ -93,6 +93,28 @@ def test_a_trigger_that_another_triggerer_takes_over_ends_no_container(monkeypat
         asyncio.run(trigger.on_kill())
 
 
+def test_a_store_that_is_slow_while_a_container_is_ended_holds_up_no_other_trigger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trigger, asked, goes_on = ContainerTrigger(store="mem://t", request="slow"), threading.Event(), threading.Event()
+    monkeypatch.setattr(trigger, "_is_deferred", lambda: False)
+
+    def slow() -> SimpleNamespace:
+        asked.set()
+        assert goes_on.wait(60)
+        return SimpleNamespace(end=lambda: None)
+
+    async def other() -> None:
+        await asyncio.to_thread(asked.wait)
+        goes_on.set()
+
+    async def both() -> None:
+        await asyncio.gather(trigger.on_kill(), other())
+
+    monkeypatch.setattr(trigger, "_open", slow)
+    asyncio.run(both())
+
+
 def test_a_container_that_prints_without_end_holds_up_no_other_trigger(monkeypatch: pytest.MonkeyPatch) -> None:
     """It prints until another trigger has fired, which runs in the same loop."""
     monkeypatch.setattr("ratchet_airflow.container_trigger._LEAST_S", 0.0)
