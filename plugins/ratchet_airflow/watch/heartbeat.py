@@ -26,10 +26,10 @@ def overdue(outbox: Outbox, now: datetime) -> list[str]:
     return [letter.title for letter, _ in outbox.waiting() if not letter.held and now - letter.made > _OVERDUE]
 
 
-def beat(outbox: Outbox, now: datetime, *, scheduler: bool, faults: Sequence[str] = ()) -> bool:
+def beat(outbox: Outbox, now: datetime, *, away: Sequence[str] = (), faults: Sequence[str] = ()) -> bool:
     """Ask for the address, if one is set and all is well. Whether it answered.
 
-    scheduler: whether that is alive. faults: what the watch could not look at, in words.
+    away: parts of Airflow that have no heartbeat, in words. faults: what the watch could not look at, in words.
     """
     address = environment().heartbeat_url
     if address is None:
@@ -37,7 +37,7 @@ def beat(outbox: Outbox, now: datetime, *, scheduler: bool, faults: Sequence[str
     waits = overdue(outbox, now)
     why = [
         *([f"{len(waits)} alerts cannot be sent, such as {waits[0]}"] if waits else []),
-        *([] if scheduler else ["the scheduler has no heartbeat"]),
+        *away,
         *([f"what the watch could not do: {len(faults)}, such as: {faults[0]}"] if faults else []),
     ]
     if why:

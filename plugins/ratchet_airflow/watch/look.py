@@ -17,6 +17,7 @@ from ratchet_airflow.watch.airflow_runs import APPROVAL, ENDED, TAG, AirflowDag,
 from ratchet_airflow.watch.airflow_server import AirflowServer, Row, as_expected
 
 _RUNS = "/dags/~/dagRuns/list"
+_TASKS = "/dags/~/dagRuns/~/taskInstances"
 _PAUSES = ("patch_dag", "patch_dags", "cli_dag_pause", "cli_pause")
 """How the audit log calls a change of a pause."""
 _SLACK = timedelta(days=1)
@@ -88,9 +89,14 @@ class Look:
         path = f"/dags/{run.dag_id}/dagRuns/{quote(run.run_id, safe='')}/taskInstances"
         return tuple(_task(row) for row in self._server.pages(path, "task_instances", order_by="id"))
 
-    def scheduler_is_alive(self) -> bool:
-        """Whether a scheduler has sent a heartbeat in time, so that runs are made."""
-        return bool(self._server.get("/monitor/health")["scheduler"]["status"] == "healthy")
+    def parts_away(self) -> list[str]:
+        """What has sent no heartbeat in time, in words: the scheduler, or the triggerer while tasks wait for it."""
+        health = self._server.get("/monitor/health")
+        found = [] if health["scheduler"]["status"] == "healthy" else ["the scheduler has no heartbeat"]
+        if (health.get("triggerer") or {}).get("status") != "healthy":
+            waiting = self._server.get(_TASKS, state=["deferred"], limit=1)["total_entries"]
+            found += [f"the triggerer has no heartbeat, and deferred tasks wait for it: {waiting}"] if waiting else []
+        return found
 
     def _active(self) -> Iterator[Row]:
         if self._dags:
@@ -130,10 +136,9 @@ class Look:
 
     def _questions(self) -> dict[tuple[str, str], list[Row]]:
         """The approvals that wait for a person, by DAG and run."""
-        path = "/dags/~/dagRuns/~/taskInstances"
         found: dict[tuple[str, str], list[Row]] = {}
         states = ["awaiting_input", "deferred"]
-        for row in self._server.pages(path, "task_instances", task_id=APPROVAL, state=states, order_by="id"):
+        for row in self._server.pages(_TASKS, "task_instances", task_id=APPROVAL, state=states, order_by="id"):
             found.setdefault((row["dag_id"], row["dag_run_id"]), []).append(row)
         return found
 

@@ -162,7 +162,7 @@ class Scanner:
             unseen = self._unseen.look(store, look.names, now)
         with Guard("cannot send the heartbeat"):
             faults = [*failures(), *(f"Airflow does not show {name}" for name in unseen)]
-            beat(outbox_of(store), datetime.now(UTC), scheduler=look.scheduler_is_alive(), faults=faults)
+            beat(outbox_of(store), datetime.now(UTC), away=look.parts_away(), faults=faults)
         return any(run.state not in ENDED for run in runs)
 
     def _scan_backfill(self, backfill: Backfill, look: Look) -> None:

@@ -52,6 +52,7 @@ class AirflowApi:
     logs: list[Row] = field(default_factory=list)
     receivers: dict[str, str] = field(default_factory=dict)
     scheduler: str = "healthy"
+    triggerer: str | None = "healthy"
     most: int = 100
     statuses: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -74,13 +75,13 @@ class AirflowApi:
             found = [row for row in self.backfills if row["dag_id"] == asked["dag_id"]]
             return "backfills", sorted(found, key=lambda row: -row["id"])
         if steps[-1] == "taskInstances" and steps[1] == "~":
-            states, name = asked["state"], asked["task_id"]
+            states, name = asked["state"], asked.get("task_id")
             every = [(run_id, row) for run_id, rows in self.tasks.items() for row in rows]
             of = {row["dag_run_id"]: row["dag_id"] for row in self.runs}
             return "task_instances", [
                 {**row, "dag_id": of[run_id], "dag_run_id": run_id}
                 for run_id, row in every
-                if (row["task_id"], row["state"] in states) == (name, True)
+                if name in {None, row["task_id"]} and row["state"] in states
             ]
         if steps[-1] == "taskInstances":
             return "task_instances", self.tasks.get(steps[3], [])
@@ -98,7 +99,7 @@ class AirflowApi:
     def page(self, path: str, asked: Row, offset: int, limit: int) -> Row:
         """One page of a list, or a document."""
         if path == "/monitor/health":
-            return {"scheduler": {"status": self.scheduler}}
+            return {"scheduler": {"status": self.scheduler}, "triggerer": {"status": self.triggerer}}
         if "/taskInstances/" in path:
             return self.task(path)
         name, found = self.answer(path, asked)

@@ -29,25 +29,25 @@ def test_a_beat_goes_out_only_while_alerts_can_be_sent_and_a_scheduler_lives(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     outbox = outbox_of(MemoryStore("heartbeat"))
-    assert not beat(outbox, NOW, scheduler=True)  # no address is set
+    assert not beat(outbox, NOW)  # no address is set
     with Webhook().listening() as hook:
         address = hook.url.replace("json", "http") + "/ping-canary"
         monkeypatch.setenv("RATCHET_HEARTBEAT_URL", address)
-        assert beat(outbox, NOW, scheduler=True)
+        assert beat(outbox, NOW)
         assert hook.asked == ["/ping-canary"]
-        assert not beat(outbox, NOW, scheduler=False)
-        assert not beat(outbox, NOW, scheduler=True, faults=["cannot make the digest"])
+        assert not beat(outbox, NOW, away=["the scheduler has no heartbeat"])
+        assert not beat(outbox, NOW, faults=["cannot make the digest"])
         letter = Letter(
             event="alerts/p/e", receiver="r", pipeline="p", occasion="failure", title="a", body="a", kind="failure",
             made=NOW, due=NOW,
         )  # fmt: skip
         outbox.post(letter.event, b"{}", [letter])
-        assert beat(outbox, NOW + timedelta(minutes=29), scheduler=True)
-        assert not beat(outbox, NOW + timedelta(minutes=31), scheduler=True)
+        assert beat(outbox, NOW + timedelta(minutes=29))
+        assert not beat(outbox, NOW + timedelta(minutes=31))
         outbox.finish(letter)
         hook.status = 500
-        assert not beat(outbox, NOW, scheduler=True)
-    assert not beat(outbox, NOW, scheduler=True)  # nobody listens any more
+        assert not beat(outbox, NOW)
+    assert not beat(outbox, NOW)  # nobody listens any more
     assert len(hook.asked) == 3
     assert "ping-canary" not in caplog.text
 

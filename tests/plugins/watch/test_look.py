@@ -146,16 +146,27 @@ def test_only_what_may_be_an_alert_is_news(api: AirflowApi, now: datetime) -> No
     }  # fmt: skip
 
 
+def test_a_triggerer_is_missed_while_tasks_wait_for_it(api: AirflowApi, now: datetime) -> None:
+    api.runs, api.triggerer = [run("p", "one", "running", now - HOUR)], "unhealthy"
+    look = Look(AirflowServer(api.address))
+    assert look.parts_away() == []
+    api.tasks = {"one": [task("ingest", "success", now), task("train", "deferred", now)]}
+    missed = ["the triggerer has no heartbeat, and deferred tasks wait for it: 1"]
+    assert look.parts_away() == missed
+    api.triggerer = None  # it never ran
+    assert look.parts_away() == missed
+
+
 def test_a_token_that_has_expired_is_made_again_and_a_server_that_is_away_is_named(api: AirflowApi) -> None:
     server = AirflowServer(api.address)
-    assert Look(server).scheduler_is_alive()
+    assert Look(server).parts_away() == []
     api.tokens, api.scheduler = set(), "unhealthy"
-    assert not Look(server).scheduler_is_alive()
+    assert Look(server).parts_away() == ["the scheduler has no heartbeat"]
     with pytest.raises(ConfigurationError, match="does not know ratchet-watch, or the password is another one"):
-        Look(AirflowServer(api.address.replace("sesame", "x"))).scheduler_is_alive()
+        Look(AirflowServer(api.address.replace("sesame", "x"))).parts_away()
     away = AirflowServer("http://ratchet-watch:sesame-canary@127.0.0.1:9/base")
     with pytest.raises(Unavailable, match=r"does not answer at http://127\.0\.0\.1:9/base: ") as raised:
-        Look(away).scheduler_is_alive()
+        Look(away).parts_away()
     assert "canary" not in str(raised.value)
 
 
