@@ -42,7 +42,7 @@ _LONGEST = 1000
 class Attempt:
     """One attempt at some work, by `compute`. The work's request names it, and so its container.
 
-    fresh: whether a container of an earlier attempt is ended rather than followed. keep: whether the container of a
+    fresh: whether a container of an earlier attempt of its run is ended, not followed. keep: whether the container of a
     stage that failed stays until `clear` is called, so that a retry finds it there. leave: when its container is left
     to a process that follows many. preemptions: how often it was preempted before it was left.
     """
@@ -158,7 +158,7 @@ class Attempt:
         """The container of an earlier attempt, if it is to be followed and has begun."""
         if predecessor is not None and predecessor.ending:
             return None
-        if earlier is None and predecessor is not None and not self._fresh:
+        if earlier is None and predecessor is not None and not (self._fresh and self._is_of_this_run(predecessor)):
             earlier = predecessor.attempt
         if earlier is None and not self._fresh:  # its follower lost the engine, and gave the lease back
             earlier = find_running(self._runner, self.work)
@@ -177,6 +177,9 @@ class Attempt:
         else:
             self._say(f"the container of attempt {earlier} is still there; going on with it")
         return job
+
+    def _is_of_this_run(self, lease: Lease) -> bool:
+        return (lease.run_id, lease.installation) == (self.work.plan.run_id, self.work.plan.installation)
 
     def _start(self, hold: Hold, predecessor: Lease | None, began: float) -> StageJob | None:
         """Start a container, after the end of every other one for this work. None if the lease is lost by then."""
