@@ -13,7 +13,9 @@ from ratchet.runs.work import Work
 from ratchet.store.lease import Hold, Waiter
 from ratchet.store.place import Place
 
-_POLL_S = 0.3
+_POLL_S, _LATER_S = 0.3, 3.0
+"""Seconds between two looks at the lease of another run, each of three requests: at first, and after _SOON_S."""
+_SOON_S = 60.0
 _SIGN = "alive"
 
 
@@ -52,7 +54,7 @@ def take_lease(
         if not reported and (holder := waiter.holder) is not None:
             reported = True
             say(f"run {holder.run_id} computes the same since {holder.started:%H:%M:%S}; waiting for it")
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S if time.monotonic() - began < _SOON_S else _LATER_S)
         if is_stopping():
             raise Preempted(f"{stage} received a notice to stop while it waited for another run")
         if time.monotonic() - began > limit_s:

@@ -1,6 +1,7 @@
 """A job that another run began, and that nobody follows any more, is followed: also by the first try of a run."""
 
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -94,3 +95,27 @@ def test_after_a_clear_of_its_own_run_it_is_ended_first(night: Night) -> None:
         night.ends.touch()
         assert computes.result(timeout=30).result is not None
     assert night.said == ["the container of an earlier attempt is ended first"]
+
+
+def test_who_waits_for_another_run_for_long_looks_less_often(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ratchet.runs.taking._SOON_S", 0.5)
+    monkeypatch.setattr("ratchet.runs.taking._POLL_S", 0.01)
+    monkeypatch.setattr("ratchet.runs.taking._LATER_S", 0.5)
+    looks, head = list[float](), night.store.head
+
+    def look(key: str) -> Any:
+        looks.extend([time.monotonic()] if key == night.first.lease else [])
+        return head(key)
+
+    hold = Waiter(night.store, night.first.lease, new_lease("first", "a"), engine=HERE.id).take()
+    assert hold is not None
+    monkeypatch.setattr(night.store, "head", look)
+    with ThreadPoolExecutor(1) as pool:
+        computes = pool.submit(night.attempt("second").compute)
+        until(lambda: len(looks) > 3 and looks[-1] - looks[0] > 2, seconds=20)
+        publish(night.first, "a")
+        assert computes.result(timeout=30).cached
+    early = sum(at - looks[0] < 0.5 for at in looks)
+    assert early > 3
+    assert len(looks) - early < 2 * 5
+    assert hold.release()
