@@ -13,12 +13,12 @@ from ratchet.contracts.errors import Preempted
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import TRAININGS, Stage, StageSettings
-from ratchet_airflow.late_source import LateSource
 from ratchet_airflow.links import links_of
 from ratchet_airflow.outages import USUAL, OnOutage, goes_on, waits_for_outages
 from ratchet_airflow.plans import find_plan
 from ratchet_airflow.progress import fields_of, level_of, line_of
 from ratchet_airflow.resuming import FollowsItself
+from ratchet_airflow.waits import RUN, SOURCE, Waits
 
 if TYPE_CHECKING:
     from ratchet.runners.following import Leave
@@ -110,7 +110,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             no_end=(AirflowRescheduleException, TaskDeferred), first=context["ti"].try_number == 1,
             again=lambda error: goes_on(self, context, error),
         ) as record:  # fmt: skip
-            name, late = _attempt_name(context), LateSource(context)
+            name, late = _attempt_name(context), Waits(context, SOURCE)
             settled: Outcome | Work | None = None
             if begun is not None:
                 settled = left_work(store, plan, begun["request"], begun["because"], runner)
@@ -123,7 +123,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             self._clear_is_done(context)
             if isinstance(settled, Work):
                 fresh = self._kept_name(context) is None and not self._goes_on
-                leave = self._leave(runner) if begun is None or begun["again"] else None
+                leave = self._leave(runner, again=begun is None or begun["again"])
                 record.attempt = self._attempt = Attempt(
                     settled, runner, on_event=self._log_event, fresh=fresh, keep=True, leave=leave,
                     preemptions=begun["preemptions"] if begun is not None else 0,
@@ -152,9 +152,13 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         return f"{plan.store}/{outcome.manifest}"
 
     def _compute(self, work: "Work", context: Mapping[str, Any], *, fresh: bool) -> None:
-        """Compute, or follow, by way of the mixin. Raises TaskDeferred where the container is left."""
+        """Compute, or follow, by way of the mixin. Raises TaskDeferred where the container is left.
+
+        Another run that computes the same for long is waited for without a worker, within the time of the stage.
+        """
+        from ratchet.contracts.outages import LONGEST_S
         from ratchet.runners.following import LeftRunning
-        from ratchet.runs.taking import Elsewhere
+        from ratchet.runs.taking import Elsewhere, OtherRun, waited_enough
 
         try:
             if self._goes_on:
@@ -163,10 +167,15 @@ class StageOperator(ResumableJobMixin, FollowsItself):
                 self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
         except LeftRunning:
             self._defer(work)
-        except Elsewhere:
+        except (Elsewhere, OtherRun) as error:
             states = context.get("task_state_store")
             if fresh and states is not None:  # the next look is as fresh: it ends the container, and does not follow it
                 states.delete(self.external_id_key)
+            if isinstance(error, OtherRun) and states is not None:
+                waits = Waits(context, RUN)
+                waited_enough(work, waits.waited())
+                self.log.info("%s: its worker is given back, and the same try looks again", error)
+                waits.pause(min(max(waits.waited(), environment().defer_seconds), LONGEST_S))
             raise
 
     def _follow_ledger(self, store: "Store", plan: RunPlan) -> None:
@@ -177,15 +186,16 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         for line in sentences(plan.spec.model_name, found):
             self.log.warning("production: %s", line)
 
-    def _leave(self, runner: "Runner") -> "Leave | None":
-        """When the container is left to the triggerer; None: never. A process would end with its task."""
+    def _leave(self, runner: "Runner", *, again: bool) -> "Leave":
+        """When the container is left to the triggerer; never a process, which ends with its task. again: once more."""
         from ratchet.runners.following import Leave
         from ratchet.runs.live_metrics import is_in_wandb
 
         every_s = environment().defer_seconds
-        if self.follows_itself or not every_s or not runner.durable or (self.stage in TRAININGS and is_in_wandb()):
-            return None
-        return Leave(every_s, self._may_leave)
+        if not every_s:
+            return Leave()
+        stays = self.follows_itself or not again or not runner.durable or (self.stage in TRAININGS and is_in_wandb())
+        return Leave(every_s) if stays else Leave(every_s, self._may_leave)
 
     def _may_leave(self) -> bool:
         from ratchet_airflow.container_trigger import is_triggerer_well

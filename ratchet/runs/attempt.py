@@ -69,7 +69,7 @@ class Attempt:
         self.log: str | None = None
         """The key of the whole log, once the stage has ended and if it could be stored."""
         self._runner, self._on_event, self._fresh = runner, on_event, fresh
-        self._leave = leave
+        self._leave = leave or Leave()
         self._stopping = False
         self._job: StageJob | None = None
         self._keep, self._ended = keep, ""
@@ -135,7 +135,7 @@ class Attempt:
         lease = new_lease(plan.run_id, self.work.attempt, installation=plan.installation)
         reached = engine.id if engine is not None else None
         waiter = Waiter(self.work.store, self.work.lease, lease, succeeds=succeeds, engine=reached)
-        hold = take_lease(self.work, waiter, say=self._say, is_stopping=lambda: self._stopping)
+        hold = take_lease(self.work, waiter, say=self._say, is_stopping=lambda: self._stopping, until=self._leave.due)
         if isinstance(hold, PublishedResult):
             return hold
         try:

@@ -1,5 +1,6 @@
 """Waiting for the lease of some work: until it is ours, its holder has published the result, or the job is away."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import section
 from ratchet.runners.runner import Engine
 from ratchet.runs.work import Work
+from ratchet.store import lease
 from ratchet.store.lease import Hold, Waiter
 from ratchet.store.place import Place
 
@@ -23,6 +25,10 @@ class Elsewhere(Unavailable):
     """The job may live in an engine that this host does not reach. A later try may be on its host, or find a result."""
 
 
+class OtherRun(Unavailable):
+    """Another run still computes the same. A later look may find its result."""
+
+
 def place_of(work: Work, engine: Engine | None, run_id: str | None = None) -> Place | None:
     """Where a job of some work lives. run_id: of the run that started it, if it is another one."""
     if engine is None:
@@ -33,13 +39,19 @@ def place_of(work: Work, engine: Engine | None, run_id: str | None = None) -> Pl
 
 
 def take_lease(
-    work: Work, waiter: Waiter, *, say: Callable[[str], None], is_stopping: Callable[[], bool]
+    work: Work,
+    waiter: Waiter,
+    *,
+    say: Callable[[str], None],
+    is_stopping: Callable[[], bool],
+    until: float = math.inf,
 ) -> Hold | PublishedResult:
     """The lease, or the result that its holder has published.
 
-    Raises Elsewhere, Unavailable after the time that the stage may take, and Preempted after a notice to stop.
+    until: the `time.monotonic()` of the end of the wait for another run, whose holder lives, if that is long enough.
+    Raises OtherRun then, Elsewhere, and Preempted after a notice to stop; Unavailable, as `waited_enough`.
     """
-    stage, limit_s, reported, began = work.request.stage, work.timeout_s, False, time.monotonic()
+    stage, reported, began = work.request.stage, False, time.monotonic()
     while (hold := waiter.take()) is None:
         if waiter.elsewhere is not None and waiter.holder is not None:
             if (found := work.result()) is not None:
@@ -57,11 +69,18 @@ def take_lease(
         time.sleep(_POLL_S if time.monotonic() - began < _SOON_S else _LATER_S)
         if is_stopping():
             raise Preempted(f"{stage} received a notice to stop while it waited for another run")
-        if time.monotonic() - began > limit_s:
-            raise Unavailable(
-                f"{stage} waited {show_duration(limit_s)} for another run that computes the same",
-                remedy=f"check what holds that run up, or raise stages.{section(stage)}.timeout",
-            )
+        waited_enough(work, time.monotonic() - began)
         if (found := work.result()) is not None:
             return found
+        if time.monotonic() >= max(until, began + lease.STALE_S + _LATER_S) and (holder := waiter.holder) is not None:
+            raise OtherRun(f"run {holder.run_id} computes {stage} with the same inputs")
     return hold
+
+
+def waited_enough(work: Work, waited_s: float) -> None:
+    """Raises Unavailable once the wait for another run has taken the time that the stage may take."""
+    if waited_s > work.timeout_s:
+        raise Unavailable(
+            f"{work.request.stage} waited {show_duration(work.timeout_s)} for another run that computes the same",
+            remedy=f"check what holds that run up, or raise stages.{section(work.request.stage)}.timeout",
+        )

@@ -15,17 +15,20 @@ from ratchet.contracts.errors import ConfigurationError, DataRejected, Preempted
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runners.runner import Engine
+from ratchet.runs import taking
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.planning import make_plan
 from ratchet.runs.taking import Elsewhere, place_of
 from ratchet.runs.work import Work, settle
 from ratchet.samples import clicks
+from ratchet.store import lease
 from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, new_lease
 from ratchet.store.opening import open_store
 from ratchet_airflow import operators
 from ratchet_airflow.operators import StageOperator
 from ratchet_airflow.outages import WAITED, goes_on
+from ratchet_airflow.waits import RUN
 from tests.runs.recorded import keep
 from tests.runs.test_requests import JUDGED, outcome
 from tests.waiting import until
@@ -115,6 +118,28 @@ def test_a_container_on_another_host_is_waited_for_and_after_a_clear_it_is_still
     assert "ratchet_attempt" in again.kept
     with pytest.raises(Elsewhere, match="may still run on gpu-2"):
         task().execute(context(None))
+
+
+def test_another_run_that_computes_the_same_for_long_is_waited_for_without_a_worker_within_the_time_of_the_stage(
+    plan: RunPlan, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_DEFER_SECONDS", "0.1")
+    monkeypatch.setattr(lease, "STALE_S", 0.0)
+    monkeypatch.setattr(taking, "_LATER_S", 0.1)
+    hold, states = held_elsewhere(plan, store), States()
+    with pytest.raises(AirflowRescheduleException):
+        task().execute(context(states))
+    assert set(states.kept) == {"ratchet_max_tries", RUN}  # no name of an attempt that began nothing
+    assert states.kept[RUN][:3] == [2, 0.0, 20.0]
+    assert "ingest" not in outcomes(store, "search-ranking", "r")
+    states.set(RUN, [2, 1e9, *states.kept[RUN][2:]])
+    long = StageOperator(pipeline="search-ranking", stage="ingest", retries=2)
+    states.set(WAITED, [2, long.handling.outage_s])
+    with pytest.raises(Unavailable, match="for another run that computes the same"):
+        long.execute(context(states))
+    hold.release()
+    states.delete(WAITED)
+    assert task().execute(context(states)).startswith(plan.store)
 
 
 def test_a_task_computes_its_stage_and_its_value_is_the_manifest_s_address(plan: RunPlan, store: Store) -> None:

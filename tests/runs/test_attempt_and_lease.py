@@ -13,13 +13,15 @@ import pytest
 
 from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
 from ratchet.contracts.request import RunPlan
+from ratchet.runners.following import Leave
 from ratchet.runners.job import Job
 from ratchet.runners.process import ProcessRunner
 from ratchet.runners.runner import Engine
+from ratchet.runs import taking
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
 from ratchet.runs.stage_record import StageRecord
-from ratchet.runs.taking import Elsewhere, place_of
+from ratchet.runs.taking import Elsewhere, OtherRun, place_of
 from ratchet.runs.work import Work
 from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, holder_of, new_lease
@@ -154,6 +156,18 @@ def test_an_attempt_waits_no_longer_than_its_stage_may_take(
     assert late.lease == training(store, made(store)).lease
     with pytest.raises(Unavailable, match=r"train waited 1s for another run .* raise stages\.train\.timeout"):
         attempt(late, messages).compute()
+    assert elsewhere.is_ours()
+
+
+def test_an_attempt_that_waits_long_for_another_run_ends_where_its_caller_looks_again(
+    store: MemoryStore, elsewhere: Hold, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(taking, "_LATER_S", 0.1)
+    monkeypatch.setattr("ratchet.store.lease.STALE_S", 0.2)
+    work = training(store, made(store))
+    ours = Attempt(work, ProcessRunner(), on_event=lambda event: messages.append(event.message), leave=Leave(0.1))
+    with pytest.raises(OtherRun, match="run elsewhere computes train with the same inputs"):
+        ours.compute()
     assert elsewhere.is_ours()
 
 

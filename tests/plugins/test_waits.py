@@ -9,16 +9,16 @@ from airflow.sdk.exceptions import AirflowRescheduleException
 from ratchet.contracts.loading import load
 from ratchet.runs.planning import make_plan
 from ratchet.samples import clicks
-from ratchet_airflow import late_source
-from ratchet_airflow.late_source import LATE, LateSource
+from ratchet_airflow import waits
+from ratchet_airflow.waits import SOURCE, Waits
 from tests.plugins.test_operators import DAY, FOLDER, States, context, task
 
 
 def test_the_time_to_the_next_look_counts_and_on_another_host_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     states, seconds = States(), [1000.0]
 
-    def look(*, max_tries: int = 2) -> LateSource:
-        return LateSource(context(states, max_tries=max_tries), lambda: seconds[0])
+    def look(*, max_tries: int = 2) -> Waits:
+        return Waits(context(states, max_tries=max_tries), SOURCE, lambda: seconds[0])
 
     assert look().waited() == 0
     with pytest.raises(AirflowRescheduleException):
@@ -30,10 +30,10 @@ def test_the_time_to_the_next_look_counts_and_on_another_host_the_pause(monkeypa
     assert look(max_tries=5).waited() == 0  # it was cleared
     seconds[0] = 7.0  # the host was started again
     assert look().waited() == 58
-    monkeypatch.setattr(late_source, "_host", lambda: "another host")
+    monkeypatch.setattr(waits, "_host", lambda: "another host")
     seconds[0] = 9e9
     assert look().waited() == 58
-    assert LateSource(context(None)).waited() == 0
+    assert Waits(context(None), SOURCE).waited() == 0
 
 
 def test_ingest_looks_again_until_its_limit_and_keeps_how_long_it_has_waited(
@@ -49,8 +49,8 @@ def test_ingest_looks_again_until_its_limit_and_keeps_how_long_it_has_waited(
     states = States()
     with pytest.raises(AirflowRescheduleException):
         task().execute(context(states))
-    kept = states.kept[LATE]
+    kept = states.kept[SOURCE]
     assert kept[:3] == [2, 0.0, 20.0]
-    states.set(LATE, [2, 601.0, *kept[2:]])
+    states.set(SOURCE, [2, 601.0, *kept[2:]])
     with pytest.raises(Exception, match="has no files for the data date"):
         task().execute(context(states))
