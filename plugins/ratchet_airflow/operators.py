@@ -107,7 +107,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         store = open_store(plan.store)
         with StageRecord(
             store, plan, self.stage,
-            no_end=(AirflowRescheduleException, TaskDeferred), first=context["ti"].try_number == 1,
+            no_end=(AirflowRescheduleException, TaskDeferred), try_number=context["ti"].try_number,
             again=lambda error: goes_on(self, context, error),
         ) as record:  # fmt: skip
             name, late = _attempt_name(context), Waits(context, SOURCE)

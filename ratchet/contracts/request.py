@@ -280,6 +280,7 @@ class Outcome(Document):
         default=False, description="Of a stage that failed: whether it waits to be tried again by itself, or is."
     )
     log: str | None = Field(None, description="The key of the log of the last container or process, if it is stored.")
+    try_number: int = Field(0, description="The try of the stage that ended so; 0 where its orchestrator counts none.")
     result: StageResult | None = None
 
 

@@ -1,4 +1,8 @@
-"""The record of how a stage of a run ended. Every orchestrator writes it through this one class."""
+"""The record of how a stage of a run ended. Every orchestrator writes it through this one class.
+
+A change here violates the promise of the project when a try that was frozen, and wakes up after a later one has
+recorded how the stage ended, replaces that record.
+"""
 
 import logging
 import time
@@ -18,7 +22,7 @@ from ratchet.runs.day_records import JUDGES, record_day
 from ratchet.runs.history import first_judged, plan_of
 from ratchet.runs.outcomes import outcome_of_stage, outcomes
 from ratchet.runs.run_index import note_again, note_end
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 from ratchet.store.checkpoint_folder import delete_checkpoints
 
 _INTERRUPTIONS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, GeneratorExit, StopNotice)
@@ -31,8 +35,8 @@ class StageRecord:
     """Records what `end` is given, or the error that leaves its block, over the record of an earlier try.
 
     Not recorded: an interruption, and what is of `no_end`, with which an orchestrator calls the same try again later.
-    first: False for a later try, also after a clear. again: whether the orchestrator tries the stage again by itself
-    after an error. Neither at work nor before such a try a run has failed.
+    try_number: grows from try to try, also after a clear; 0 where nobody counts them. again: whether the orchestrator
+    tries the stage again by itself after an error. Neither at work nor before such a try a run has failed.
     attempt: the attempt that computes the stage, if one does. Its last lines and its log are recorded too, its
     container is removed then. Once another attempt has taken it over, nothing is recorded but a result that the run has
     not: that attempt may be another run's, which records its own.
@@ -45,7 +49,7 @@ class StageRecord:
         stage: Stage,
         *,
         no_end: tuple[type[BaseException], ...] = (),
-        first: bool = True,
+        try_number: int = 0,
         again: Callable[[BaseException], bool] = lambda _: False,
     ) -> None:
         self.attempt: Attempt | None = None
@@ -54,19 +58,26 @@ class StageRecord:
         self.log: str | None = None
         """The key of that log."""
         self._store, self._plan, self._stage = store, plan, stage
-        self._no_end, self._first, self._again = (*_INTERRUPTIONS, *no_end), first, again
-        self._began = time.monotonic()
+        self._no_end, self._number, self._again = (*_INTERRUPTIONS, *no_end), try_number, again
+        self._key = paths.outcome(plan.spec.name, plan.run_id, stage)
+        self._began, self._seen = time.monotonic(), ""
+        """_seen: the etag of the record when this try began; empty if there was none."""
 
     def __enter__(self) -> Self:
-        if not self._first:
-            self._begin_again()
+        before = self._store.head(self._key)
+        self._seen = before.etag if before is not None else ""
+        if before is not None and self._number > 1:
+            self._begin_again(before)
         return self
 
-    def _begin_again(self) -> None:
+    def _begin_again(self, before: Entry) -> None:
         """A stage that has failed is at work again: from here on its run is none that failed."""
-        failed = outcome_of_stage(self._store, self._plan.spec.name, self._plan.run_id, self._stage)
+        failed = self._on_record()
         if failed is not None and failed.state == "failed" and not failed.again:
-            self._keep(failed.model_copy(update={"again": True}))
+            self._keep(failed.model_copy(update={"again": True}), before)
+
+    def _on_record(self) -> Outcome | None:
+        return outcome_of_stage(self._store, self._plan.spec.name, self._plan.run_id, self._stage)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -114,30 +125,45 @@ class StageRecord:
         left_s = self.attempt.left_s if self.attempt else 0.0
         seconds = round(time.monotonic() - self._began + left_s, 3)
         said = {"because": _plain(outcome.because), "last_lines": tuple(map(_plain, lines))}
-        outcome = outcome.model_copy(update={"seconds": seconds, "log": log, **said})
-        if self.attempt is None or not self.attempt.lost or self._is_lacking(outcome):
+        outcome = outcome.model_copy(update={"seconds": seconds, "log": log, "try_number": self._number, **said})
+        before = self._store.head(self._key)
+        ours = self.attempt is None or not self.attempt.lost or self._is_lacking(outcome)
+        if ours and not self._is_late(before):
             if judged:
                 self._record_day(outcome)
             self._record_winner(outcome)
-            self._keep(outcome)
+            self._keep(outcome, before)
         return outcome
 
     def _is_lacking(self, outcome: Outcome) -> bool:
         """Whether this is the result of a stage that has not ended yet in this run, as far as is recorded."""
         if outcome.result is None:
             return False
-        before = outcome_of_stage(self._store, self._plan.spec.name, self._plan.run_id, self._stage)
+        before = self._on_record()
         return before is None or before.again
 
-    def _keep(self, outcome: Outcome) -> None:
-        key = paths.outcome(self._plan.spec.name, self._plan.run_id, self._stage)
-        entry = self._store.head(key)
-        if entry is not None:
+    def _is_late(self, entry: Entry | None) -> bool:
+        """Whether a later try has recorded its end since this one began. entry: of the record as it is now."""
+        if entry is None or entry.etag == self._seen:
+            return False
+        recorded = self._on_record()
+        late = recorded is not None and recorded.try_number > self._number
+        if late:
+            _log.warning("a later try of %s has recorded how it ended; this one changes nothing", self._stage)
+        return late
+
+    def _keep(self, outcome: Outcome, before: Entry | None) -> None:
+        """before: of the record as it is now. Another try may write it in between: the later one's stays."""
+        if before is not None:
             note_again(self._store, self._plan)
         data = outcome.model_dump_json(by_alias=True).encode()
-        self._store.replace(key, data, expected=entry.etag if entry else None)
-        self._delete_checkpoints(outcome)
-        if entry is not None or outcome.state == "failed" or outcome.stage == self._plan.spec.sequence[-1]:
+        while not self._store.replace(self._key, data, expected=before.etag if before else None):
+            before = self._store.head(self._key)
+            if self._is_late(before):
+                break
+        else:
+            self._delete_checkpoints(outcome)
+        if before is not None or outcome.state == "failed" or outcome.stage == self._plan.spec.sequence[-1]:
             note_end(self._store, self._plan)
 
     def _delete_checkpoints(self, outcome: Outcome) -> None:

@@ -250,7 +250,7 @@ def test_a_run_that_a_person_has_cleared_is_at_work_from_the_begin_of_the_stage(
     with pytest.raises(Unavailable), StageRecord(store, made, "train"):
         raise Unavailable("the engine is away")
     assert line_of(store).standing == "failed"
-    with StageRecord(store, made, "train", first=False) as record:
+    with StageRecord(store, made, "train", try_number=2) as record:
         assert line_of(store).standing == "promote"  # as on record, while the stage is at work
         assert line_of(store).cause == "train is tried again by itself: the engine is away"
         record.end(OUTCOMES["train"])

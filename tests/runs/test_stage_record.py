@@ -1,6 +1,7 @@
 """How a stage ends is recorded once: its outcome, or the error."""
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,46 @@ def test_an_interruption_and_a_later_call_are_no_end(store: MemoryStore, error: 
     with pytest.raises(error), StageRecord(store, PLAN, "train", no_end=(LookAgain,)):
         raise error
     assert store.head(paths.outcome("small", "r", "train")) is None
+
+
+def test_a_try_that_wakes_up_after_a_later_one_has_recorded_its_end_records_nothing(
+    store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    def meanwhile() -> Outcome:
+        with StageRecord(store, PLAN, "train", try_number=2) as record:
+            return record.end(OUTCOMES["train"])
+
+    with StageRecord(store, PLAN, "train", try_number=1) as late:
+        ended = meanwhile()
+        late.end(Outcome(stage="train", state="failed", because="no rows"))
+    assert kept(store, PLAN, "train") == ended
+    assert caplog.messages == ["a later try of train has recorded how it ended; this one changes nothing"]
+
+
+def test_of_two_tries_that_record_at_once_the_later_one_stays(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = store.replace
+    for ours, other in ((1, 2), (2, 1)):
+
+        def meanwhile(*given: Any, number: int = other, **named: Any) -> bool:
+            monkeypatch.setattr(store, "replace", replace)
+            with StageRecord(store, PLAN, "train", try_number=number) as record:
+                record.end(OUTCOMES["train"])
+            return replace(*given, **named)
+
+        monkeypatch.setattr(store, "replace", meanwhile)
+        with StageRecord(store, PLAN, "train", try_number=ours) as record:
+            record.end(OUTCOMES["train"])
+        assert kept(store, PLAN, "train").try_number == 2
+
+
+def test_a_run_that_was_deleted_and_made_again_counts_its_tries_anew(store: MemoryStore) -> None:
+    with StageRecord(store, PLAN, "train", try_number=3) as record:
+        record.end(OUTCOMES["train"])
+    with pytest.raises(DataRejected), StageRecord(store, PLAN, "train", try_number=1):
+        raise DataRejected("no rows")
+    assert kept(store, PLAN, "train").state == "failed"
 
 
 def test_an_attempt_that_was_taken_over_records_nothing(store: MemoryStore) -> None:

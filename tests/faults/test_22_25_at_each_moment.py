@@ -2,14 +2,20 @@
 
 Real tasks of Airflow's operator, without an Airflow; their stages are processes, and the store is an S3 server behind a
 proxy. An outage begins with a request, and ends when the stage has failed of it or when the task waits for it.
+
+And tries of a task are frozen at a request, and wake up when a later try has ended the stage: they change nothing.
 """
 
+import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from datetime import date
 from email.message import Message
+from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException
@@ -21,10 +27,12 @@ from ratchet.runners import choice
 from ratchet.runs.events import Event
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.planning import make_plan
+from ratchet.runs.run_index import nights
 from ratchet.store.base import Store
 from ratchet.store.ledger import records
 from ratchet.store.opening import open_store
 from ratchet_airflow.operators import StageOperator
+from tests.faults.late_tries import Frozen, LateTries, Moment
 from tests.faults.tiny import write_tiny
 from tests.faults.warm_stages import WarmRunner, warm_stages
 from tests.plugins.test_operators import States, context
@@ -32,12 +40,10 @@ from tests.s3 import S3Server
 from tests.s3_proxy import Refusal, s3_proxy
 from tests.s3_tokens import Tokens
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("at-each-moment")]
 DAY = date(2026, 3, 20)
 KINDS = {"store": "does not answer", "keys": "answered ExpiredToken"}
 """What goes away, and what is said of it: the store, which breaks each connection; or its keys, which expire."""
-Moment = Callable[[str, str], bool]
-"""Whether a request is of this moment, by its method and path."""
 
 
 class Outage:
@@ -81,6 +87,39 @@ class Task(StageOperator):
             self.on_failure()
 
 
+class SharedStates(States):
+    """What Airflow keeps for a task, in a file, for tries in several processes."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    def get(self, key: str) -> Any:
+        return self._read().get(key)
+
+    def set(self, key: str, value: Any) -> None:
+        self._file.write_text(json.dumps({**self._read(), key: value}))
+
+    def delete(self, key: str) -> None:
+        self._file.write_text(json.dumps({name: value for name, value in self._read().items() if name != key}))
+
+    def _read(self) -> dict[str, Any]:
+        return dict(json.loads(self._file.read_text())) if self._file.exists() else {}
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where stages begin as forks of one process, which saves a minute of imports."""
+    with warm_stages(tmp_path_factory.mktemp("warm") / "stages") as place:
+        yield place
+
+
+@pytest.fixture
+def late() -> Iterator[LateTries]:
+    with LateTries.open() as tries:
+        yield tries
+
+
 @pytest.fixture
 def outage(tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Outage:
     """Of a store with session tokens in a shared file. Requests are not repeated, since each repetition waits."""
@@ -93,15 +132,25 @@ def outage(tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Out
 
 @pytest.fixture
 def store(
-    tmp_path: Path, s3: S3Server, outage: Outage, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    s3: S3Server,
+    outage: Outage,
+    late: LateTries,
+    warm: Path,
+    mlflow_database: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Store]:
-    """With a plan of a night. Its stages are forks of one process, which saves a minute of imports."""
+    """With a plan of a night."""
     uri = f"s3://{s3.bucket}/{tmp_path.name}"
     monkeypatch.setenv(variable("store"), uri)
     monkeypatch.setenv(variable("runner"), "process")
-    with s3_proxy(s3.endpoint, refuse=outage.refuse) as proxy, warm_stages(tmp_path / "stages") as place:
+
+    def refuse(*request: Any) -> Refusal | None:
+        return outage.refuse(*request) or late.refuse(*request)
+
+    with s3_proxy(s3.endpoint, refuse=refuse) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-        monkeypatch.setattr(choice, "planned_runner", lambda _: (WarmRunner(place), "forked processes"))
+        monkeypatch.setattr(choice, "planned_runner", lambda _: (WarmRunner(warm), "forked processes"))
         opened = open_store(uri)
         opened.upload(mlflow_database, "mlflow/mlflow.db")
         folder = write_tiny(tmp_path, DAY)
@@ -155,3 +204,50 @@ def task_of(stage: Stage, said: list[str]) -> Task:
         said.append(f"{error}; {step}")
 
     return Task(pipeline="tiny", stage=stage, retries=2, on_outage=hear)
+
+
+def test_22_a_try_that_wakes_up_after_its_successor_changes_nothing(
+    store: Store, late: LateTries, tmp_path: Path
+) -> None:
+    """At its start, where its stage writes, and between the end of its stage, good or bad, and the record of that."""
+    middles: dict[Stage, Moment] = {"ingest": writes("tables/tiny"), "train": writes("published/tiny/train")}
+    for stage in REGULAR[: REGULAR.index("train") + 1]:
+        tries = [Frozen(middles[stage]), Frozen(unrecorded(stage))] if stage in middles else []
+        if stage == "ingest":
+            fails = Frozen(unrecorded(stage), denied=writes("published/tiny/ingest"))
+            tries = [Frozen(lambda *_: True), tries[0], fails, tries[1]]
+        states = SharedStates(tmp_path / f"{stage}.states")
+        for number, frozen in enumerate(tries, 1):
+            late.begin(partial(task_of(stage, []).execute, context(states, try_number=number)), frozen)
+        task_of(stage, []).execute(context(states, try_number=len(tries) + 1))
+        before = told(store)
+        while late.wake_newest():
+            assert told(store) == before, stage
+    assert list(store.list("leases")) == []
+
+
+def writes(place: str) -> Moment:
+    """The first write below a place of the store."""
+    return lambda method, path: method == "PUT" and f"/{place}/" in path
+
+
+def unrecorded(stage: Stage) -> Moment:
+    """The look at the record of how a stage ended, once its lease is given back."""
+    released: list[str] = []
+
+    def look(method: str, path: str) -> bool:
+        if method == "DELETE" and f"/leases/tiny/{stage}" in path:
+            released.append(path)
+        return bool(released) and path.endswith(f"/runs/tiny/r/{stage}.json")
+
+    return look
+
+
+def told(store: Store) -> list[object]:
+    """What there is of the run, its data and its results, whichever try has made and recorded it."""
+    stays = ("published/", "checkpoints/", "days/", "tables/tiny/")
+    index = "tables/tiny/[^/]*json"  # says when the table was looked at last
+    files = {entry.key: entry.etag for entry in store.list() if entry.key.startswith(stays)}
+    shown = {"state", "manifest", "content"}
+    ended = {stage: outcome.model_dump(include=shown) for stage, outcome in outcomes(store, "tiny", "r").items()}
+    return [{key: etag for key, etag in files.items() if not re.fullmatch(index, key)}, ended, nights(store, "tiny")]
