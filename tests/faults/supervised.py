@@ -15,8 +15,9 @@ from tests.readable import readable_by_all
 DEAF = "deaf"
 """A pipeline whose training ignores the notice to stop."""
 RESTARTED = "engine-restarted"
-FAULTS = {"scheduler-killed": 0.2, "server-away": 1.0, "server-hung": 0.3, "database-locked": 0.2}
-"""A pipeline per fault that comes while a stage runs: its training outlasts the wait for it, however fast the machine."""
+FAULTS = {"scheduler-killed": 0.2, "server-away": 1.0, "server-hung": 0.12, "database-locked": 0.1}
+"""A pipeline per fault that comes while a stage runs. Its training outlasts the wait for it, however fast the machine,
+and ends within the last two."""
 DEFERRED = {"triggerer-killed": 0.45, "marked-deferred": 0.45}
 """Pipelines whose training is left to the triggerer."""
 DEFER_S = 40
