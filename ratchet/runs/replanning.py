@@ -158,7 +158,7 @@ def _unready(found: _Listed, plan: RunPlan) -> Iterator[str]:
 
 
 def _record(store: Store, plan: RunPlan, found: _Listed, on_event: Callable[[Event], None]) -> RunPlan:
-    """Replace the plan in the store by one with this source, if it differs."""
+    """Replace the plan in the store by one with this source, if it differs, unless another try has planned since."""
     pairs = [(_planned(plan).source, found.source)]
     pairs += [(plan.joins[name].days if name in plan.joins else (), one.days) for name, one in found.joins.items()]
     days = tuple(sorted({one.day for old, new in pairs for one in new if one not in old}))
@@ -169,6 +169,9 @@ def _record(store: Store, plan: RunPlan, found: _Listed, on_event: Callable[[Eve
     planned = plan.model_copy(update=changes)
     key = paths.plan(plan.spec.name, plan.run_id)
     entry = store.head(key)
+    stored = plan_of(store, plan.spec.name, plan.run_id)
+    if stored is not None and stored != plan:
+        return stored
     if entry is not None and not replace_document(store, key, planned, expected=entry.etag):
         return plan_of(store, plan.spec.name, plan.run_id) or planned
     message = f"the source has changed; planned again: {', '.join(map(paths.day, days))}"

@@ -104,6 +104,25 @@ def test_a_data_date_that_comes_within_the_limit_is_waited_for(data: Path, tmp_p
     assert plan_of(open_store(plan.store), plan.spec.name, "r") == found
 
 
+def test_22_a_try_that_wakes_up_after_a_later_one_has_planned_takes_the_plan_of_that_one(
+    data: Path, tmp_path: Path
+) -> None:
+    """It was frozen while it waited. The later one has ingested the day; then it was delivered again."""
+    file = day_file(data)
+    away = file.rename(tmp_path / "away")
+    plan = planned(tmp_path, wait="10m")
+    store, later = open_store(plan.store), list[RunPlan]()
+
+    def frozen(_seconds: float) -> None:
+        file.parent.mkdir(exist_ok=True)
+        away.rename(file)
+        later.append(current_plan(store, plan, failed=False, on_event=print))
+        file.write_bytes(day_file(data, date(2026, 3, 19)).read_bytes())
+
+    assert current_plan(store, plan, failed=False, on_event=print, pause=frozen) == later[0] != plan
+    assert plan_of(store, plan.spec.name, "r") == later[0]
+
+
 def test_a_day_without_its_marker_is_waited_for(data: Path, tmp_path: Path) -> None:
     spec = load(FOLDER, {"source.window_days": 3, "source.wait": "10m", "source.ready.marker": "{date}.done"})
     made = {"folder": FOLDER, "spec": spec, "data_date": DAY, "run_id": "r", "store_uri": str(tmp_path / "store")}
