@@ -173,8 +173,10 @@ def _end(runner: DockerRunner, found: Sequence[Orphan]) -> RatchetError | None:
 
 
 def _look_for_the_watch() -> None:
-    """Alert people if nobody has started it."""
-    presence.report(open_store(settings.read().store))
+    """Alert people if nobody has started it; and mark that a reaper is there, for which the watch looks."""
+    store = open_store(settings.read().store)
+    presence.mark(store, "reaper")
+    presence.report(store, "watch")
 
 
 if __name__ == "__main__":

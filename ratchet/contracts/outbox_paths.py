@@ -59,14 +59,14 @@ def message(installation: str, name: str) -> str:
     return join("outbox", installation, "messages", f"{name}.json")
 
 
-def watch(installation: str) -> str:
-    """The mark of the watch: when it was written last, a watch lived."""
-    return join("outbox", installation, "watch.json")
+def presence(installation: str, server: str) -> str:
+    """The mark of a server, the watch or the reaper: when it was written last, one lived."""
+    return join("outbox", installation, f"{segment(server)}.json")
 
 
-def no_watch(installation: str) -> str:
-    """The mark of the first look that found no watch."""
-    return join("outbox", installation, "no-watch.json")
+def absence(installation: str, server: str) -> str:
+    """The mark of the first look that found none."""
+    return join("outbox", installation, f"no-{segment(server)}.json")
 
 
 def sent(event: str, receiver: str) -> str:

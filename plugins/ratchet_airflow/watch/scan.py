@@ -82,7 +82,9 @@ class Scanner:
             return True  # nothing can be claimed until it answers, and people were alerted to that
         waiting.deliver(store, Deadline(_DELIVER_S))  # first, so that no number of runs and no fault holds it
         with Guard("cannot mark that the watch is there"):
-            presence.mark(store)
+            presence.mark(store, "watch")
+        with Guard("cannot see whether a reaper is running"):
+            presence.report(store, "reaper")
         moment = now or datetime.now(UTC)
         look = Look(self._server)
         read = self._read(look, moment)

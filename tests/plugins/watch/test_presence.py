@@ -1,4 +1,4 @@
-"""An Airflow whose watch nobody has started says so."""
+"""An Airflow whose watch or whose reaper nobody has started says so."""
 
 import os
 from datetime import timedelta
@@ -10,7 +10,7 @@ from ratchet.contracts import outbox_paths
 from ratchet.store.opening import open_store
 from ratchet_airflow.reaper import Reaper
 from ratchet_airflow.watch.airflow_server import AirflowServer
-from ratchet_airflow.watch.presence import away_for, mark
+from ratchet_airflow.watch.presence import Server, away_for, mark
 from ratchet_airflow.watch.scan import Scanner
 from tests.plugins.webhook import Webhook
 
@@ -19,10 +19,11 @@ ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
 
 
-def test_the_reaper_tells_people_once_a_day_that_no_watch_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("away", "module"), [("watch", "watch,"), ("reaper", "reaper beside each engine,")])
+def test_watch_and_reaper_tell_people_once_a_day_that_the_other_is_not_there(
+    away: Server, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, reaper = open_store(str(tmp_path)), Reaper(AirflowServer("http://watch:x@127.0.0.1:9"))
+    store, server = open_store(str(tmp_path)), AirflowServer("http://watch:x@127.0.0.1:9")
     with Webhook().listening() as hook:
         for name, value in {
             "RATCHET_STORE": str(tmp_path), "RATCHET_ALERT_LOG": str(tmp_path / "alerts.jsonl"),
@@ -30,15 +31,16 @@ def test_the_reaper_tells_people_once_a_day_that_no_watch_is_there(
             "RATCHET_INSTALLATION": "here", "RATCHET_RUNNER": "process", "DOCKER_HOST": "tcp://127.0.0.1:9",
         }.items():  # fmt: skip
             monkeypatch.setenv(name, value)
-        assert reaper.look()  # from now on one is expected
+        look = Reaper(server).look if away == "watch" else Scanner(server).scan
+        assert look()  # from now on the other one is expected
         clock = store.now_ns()
         monkeypatch.setattr(type(store), "now_ns", lambda _: clock + int(3600e9))
         for _ in range(2):
-            assert reaper.look()
+            assert look()
         (body,) = hook.received
-        assert body["title"] == "Ratchet: no watch is running"
-        assert "For 1h no watch has been there" in body["message"]
-        assert "python -m ratchet_airflow.watch" in body["message"]
+        assert body["title"] == f"Ratchet: no {away} is running"
+        assert f"For 1h no {away} has been there" in body["message"]
+        assert f"python -m ratchet_airflow.{module}" in body["message"]
 
 
 def test_a_reaper_that_starts_before_the_watch_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,10 +52,10 @@ def test_a_reaper_that_starts_before_the_watch_waits_for_it(tmp_path: Path, monk
         monkeypatch.setattr(type(store), "now_ns", lambda _, at=at: at)
         found = None
         if watch:
-            mark(store)
+            mark(store, "watch")
             os.utime(tmp_path / "outbox/here/watch.json", ns=(at, at))
         else:
-            found = away_for(store)
+            found = away_for(store, "watch")
             if found is None:
                 os.utime(tmp_path / "outbox/here/no-watch.json", ns=(at, at))
         assert found == (away and timedelta(hours=away))
@@ -68,6 +70,6 @@ def test_a_watch_that_scans_is_there_also_while_airflow_does_not_answer(
     store, scanner = open_store(str(tmp_path)), Scanner(AirflowServer("http://watch:x@127.0.0.1:9"))
     for _ in range(2):
         scanner.scan()
-    assert away_for(store) is None
-    assert store.head(outbox_paths.watch("here")) is not None
-    assert store.head(outbox_paths.no_watch("here")) is None
+    assert away_for(store, "watch") is None
+    assert store.head(outbox_paths.presence("here", "watch")) is not None
+    assert store.head(outbox_paths.absence("here", "watch")) is None
