@@ -54,7 +54,7 @@ def main() -> int:
         sys.stderr.write(f"reaper: {error}\n")
         return int(error.code)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(number, lambda *_: os._exit(0))  # it may be waiting for the grace of containers
     os.nice(10)  # the runs come first
     delivery.ask_airflow(server.receiver)
     _log.info("the reaper looks at the containers of this engine every %g s, and asks %s", _EVERY_S, server.url)

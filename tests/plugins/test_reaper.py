@@ -33,6 +33,12 @@ ROOT = Path(__file__).resolve().parents[2]
 NAME = plan().spec.name
 NIGHT = "scheduled__2026-11-21T02:00:00+00:00"
 CANNOT = "the reaper cannot look for containers that no run follows"
+DEAF = """if 1:
+    import signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("ready", flush=True)
+    signal.pause()
+"""
 Start = Callable[[str], str]
 
 
@@ -55,16 +61,16 @@ def start(store: Store, stage_image: str) -> Iterator[Start]:
     """Starts a container that trains for a run, which has a plan if Airflow made it; nobody has its lease."""
     runner, test = DockerRunner(), uuid.uuid4().hex
 
-    def make(run: str) -> str:
+    def make(run: str, grace_s: int = 1) -> str:
         stored = store_run_id(run, "here")
         if run.startswith("scheduled"):
             keep_plan(store, plan(run_id=stored, origin=run))
         labels = {
             Label.TEST: "1", "ratchet.test.id": test, Label.STORE: store_label(store.uri), Label.PIPELINE: NAME,
             Label.STAGE: "train", Label.RUN: stored, Label.ATTEMPT: "a", Label.FINGERPRINT: uuid.uuid4().hex,
-            Label.GRACE: "1",
+            Label.GRACE: f"{grace_s}",
         }  # fmt: skip
-        command = ("python", "-I", "-S", "-c", "import signal; signal.pause()")
+        command = ("python", "-I", "-S", "-c", DEAF)
         return runner.submit(Job(name="idle", request=b"", image=stage_image, command=command, labels=labels))
 
     yield make
@@ -164,6 +170,20 @@ def test_it_touches_its_file_after_a_good_look_and_ends_when_it_is_told_to(tmp_p
     until((tmp_path / "reaper-alive").exists, seconds=60)
     server.terminate()
     assert server.wait(timeout=60) == 0
+
+
+@pytest.mark.docker
+def test_while_a_container_has_its_grace_it_ends_at_once_when_it_is_told_to(
+    store: Store, start: Callable[..., str], tmp_path: Path
+) -> None:
+    deaf = start(NIGHT, grace_s=300)
+    assert next(iter(DockerRunner().logs(deaf))).text == "ready"
+    with AirflowApi(tasks={NIGHT: [task("train", "failed")]}).listening() as api:
+        server = started(api.address, tmp_path)
+        until(lambda: "ending train" in (tmp_path / "log").read_text(), seconds=60)
+        server.terminate()
+        assert server.wait(timeout=60) == 0
+    assert alive(store) == {deaf}
 
 
 def test_a_look_that_hangs_ends_the_process_and_touches_nothing(tmp_path: Path) -> None:
