@@ -208,14 +208,9 @@ def test_the_reaper_asks_airflow_and_ends_through_the_filter_what_no_run_follows
     name = left.spec.name
     with stack.store() as store:
         keep_plan(store, left)
-        labels = {
-            Label.STORE: store_label(store.uri), Label.PIPELINE: name, Label.STAGE: "train", Label.RUN: left.run_id,
-            Label.ATTEMPT: "a", Label.FINGERPRINT: "f" * 64, Label.GRACE: "1",
-        }  # fmt: skip
-        job = body()
-        status, answer = created(
-            stack, {**job, "Labels": {**job["Labels"], **labels}}, f"ratchet-x-{secrets.token_hex(4)}"
-        )
+        labels = {"store": store_label(store.uri), "pipeline": name, "stage": "train", "run": left.run_id}
+        labels |= {"attempt": "a", "fingerprint": "f" * 64, "grace": "1"}
+        status, answer = created(stack, body(**labels), f"ratchet-x-{secrets.token_hex(4)}")
         assert status == 201, answer
         reaper = stack.service("reaper")
         reaper.restart(timeout=10)  # it looks at once

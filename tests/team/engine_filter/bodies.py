@@ -22,13 +22,15 @@ SETTINGS = Policy(
 GONE = object()
 
 
-def body(image: str = "ratchet-stage:cpu", *, gpus: tuple[str, ...] = (), cache: str | None = None) -> dict[str, Any]:
+def body(
+    image: str = "ratchet-stage:cpu", *, gpus: tuple[str, ...] = (), cache: str | None = None, **labels: str
+) -> dict[str, Any]:
     """As the runner makes it, for a job that ends at once."""
     job = Job(
         name="a",
         request=b"{}",
         image=image,
-        labels={Label.TEST: "1"},
+        labels={Label.TEST: "1", **{f"ratchet.{name}": value for name, value in labels.items()}},
         resources=Resources(),
         cache=cache,
         command=("python", "-I", "-S", "-c", "pass"),
