@@ -198,7 +198,7 @@ def test_each_stage_waits_for_what_goes_away_at_each_of_its_moments(store: Store
 
 
 def task_of(stage: Stage, said: list[str]) -> Task:
-    """A task's next call. said: gets what people are told when it begins to wait."""
+    """A task's next call. said: gets what people hear when it begins to wait."""
 
     def hear(_context: object, error: BaseException, step: str) -> None:
         said.append(f"{error}; {step}")
@@ -220,9 +220,9 @@ def test_22_a_try_that_wakes_up_after_its_successor_changes_nothing(
         for number, frozen in enumerate(tries, 1):
             late.begin(partial(task_of(stage, []).execute, context(states, try_number=number)), frozen)
         task_of(stage, []).execute(context(states, try_number=len(tries) + 1))
-        before = told(store)
+        before = reported(store)
         while late.wake_newest():
-            assert told(store) == before, stage
+            assert reported(store) == before, stage
     assert list(store.list("leases")) == []
 
 
@@ -243,7 +243,7 @@ def unrecorded(stage: Stage) -> Moment:
     return look
 
 
-def told(store: Store) -> list[object]:
+def reported(store: Store) -> list[object]:
     """What there is of the run, its data and its results, whichever try has made and recorded it."""
     stays = ("published/", "checkpoints/", "days/", "tables/tiny/")
     index = "tables/tiny/[^/]*json"  # says when the table was looked at last
