@@ -3,6 +3,7 @@
 import asyncio
 import http.server
 import json
+import math
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -150,4 +151,7 @@ def test_a_container_that_prints_without_end_holds_up_no_other_trigger(monkeypat
 
 def test_a_process_is_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_DEFER_SECONDS", "1")
-    assert StageOperator(pipeline="p", stage="train")._leave(ProcessRunner()) is None
+    leave = StageOperator(pipeline="p", stage="train")._leave(ProcessRunner(), again=True)
+    assert leave.due < math.inf  # until then it waits for another run
+    leave.due = 0.0
+    assert not leave.is_now(math.inf)
