@@ -53,7 +53,7 @@ def strange(api: docker.APIClient, stage_image: str, place: str) -> Iterator[str
     identity: str = api.create_container(stage_image, entrypoint=command, labels=labels, name=f"strange-{place}")["Id"]
     api.start(identity)
     yield identity
-    api.remove_container(identity, force=True)
+    api.remove_container(identity, v=True, force=True)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_each_request_that_changes_a_container_is_logged_with_who_sent_it(runnin
         "start": ("POST", f"{one}/start"),
         "kill": ("POST", f"{one}/kill?signal=SIGTERM"),
         "stop": ("POST", f"{one}/stop?t=0"),
-        "remove": ("DELETE", f"{one}?force=1"),
+        "remove": ("DELETE", f"{one}?force=1&v=1"),
     }
     for method, target in asked.values():
         ask(running, method, target)
