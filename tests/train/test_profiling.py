@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 import torch
@@ -79,7 +80,7 @@ def slow_loss() -> Loop:
 def tiny_cadence() -> Loop:
     class Slow(MemoryFolder):
         def put(self, name: str, data: bytes) -> None:
-            busy()
+            Event().wait(5 * BUSY_S)  # long beside a step on a busy machine, which it does not slow down
             super().put(name, data)
 
     return loop("binary", checkpointer=Checkpointer(Slow(), keep=2, warn=pytest.fail), checkpoint_steps=1)
