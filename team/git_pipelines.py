@@ -136,9 +136,11 @@ def _client(source: Source) -> "Iterator[tuple[GitClient, str]]":
 
 
 def _newest(client: "GitClient", path: str, source: Source) -> "ObjectID":
+    from dulwich.refs import Ref
+
     refs = client.get_refs(path.encode()).refs
     wanted = f"refs/heads/{source.branch}" if source.branch else "HEAD"
-    found = refs.get(wanted.encode())  # type: ignore[call-overload]  # dulwich has a type of its own for names
+    found = refs.get(Ref(wanted.encode()))
     if found is None:
         heads = sorted(name.decode().removeprefix("refs/heads/") for name in refs if name.startswith(b"refs/heads/"))
         raise ConfigurationError(

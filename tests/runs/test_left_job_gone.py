@@ -3,6 +3,7 @@
 import threading
 import uuid
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,11 @@ class Host(ProcessRunner):
     """Of a host whose engine has no container."""
 
     durable = True
+    engine: Any = None
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()
-        self.engine = engine  # type: ignore[assignment] # a process has none
+        self.engine = engine
 
 
 @pytest.fixture
