@@ -1,11 +1,12 @@
 """Start, use and stop a real, separate Airflow for a benchmark."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from local.airflow_api import AirflowApi
 from local.services import Services
@@ -51,20 +52,25 @@ class Sandbox:
         return Night((end - start).total_seconds(), ended)
 
     def switch_on(self) -> None:
-        """Switch the pipeline on, and wait for the end of the scheduled night, which has no data."""
+        """Switch the pipeline on, and end the scheduled night, which has no data and would wait for them."""
         self._api.wait_for_dag(PIPELINE)
         self._api.call("PATCH", f"/dags/{PIPELINE}", {"is_paused": False})
+        night = self._run("run_type", "scheduled", {"queued", "running"})
+        self._api.call("PATCH", f"/dags/{PIPELINE}/dagRuns/{quote(night['dag_run_id'], safe='')}", {"state": "failed"})
         self._ended("run_type", "scheduled")
 
     def _ended(self, key: str, value: str) -> dict[str, Any]:
-        """Wait for the end of the run whose key has this value. Raises if it does not end within ten minutes."""
+        return self._run(key, value, {"success", "failed"})
+
+    def _run(self, key: str, value: str, states: Container[str]) -> dict[str, Any]:
+        """The run whose key has this value, once it is in one of these states. Raises if it is not in ten minutes."""
         until = time.monotonic() + 600
         while time.monotonic() < until:
             for run in self._api.runs(PIPELINE):
-                if run[key] == value and run["state"] in {"success", "failed"}:
+                if run[key] == value and run["state"] in states:
                     return run
             time.sleep(0.5)
-        raise RuntimeError(f"no run whose {key} is {value} ended within ten minutes")
+        raise RuntimeError(f"no run whose {key} is {value} was {states} within ten minutes")
 
     def backfill(self, first: date, last: date, *, seconds: float) -> None:
         """Run all dates from first to last, and wait for the summary that Ratchet sends after the last one."""
