@@ -50,7 +50,8 @@ def end_container(handle: str, grace_s: float) -> None:
     The notice is sent again every few seconds: one that arrives before the container's first program is ready is lost.
     While the engine does not answer, it is asked again without limit: the process's alarm ends that.
     """
-    from ratchet.runners.docker import NOTICE_AGAIN_S, DockerRunner
+    from ratchet.runners.docker import DockerRunner
+    from ratchet.runners.runner import NOTICE_AGAIN_S
 
     runner, deadline = DockerRunner(), time.monotonic() + grace_s
     with suppress(JobGone):

@@ -26,13 +26,11 @@ from ratchet.runners.job import Job
 from ratchet.runners.log.entries import read_lines
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.position import Position, discard
-from ratchet.runners.runner import Engine, Status
+from ratchet.runners.runner import NOTICE_AGAIN_S, Engine, Status
 
 _NOT_FOUND, _CONFLICT = 404, 409
 _QUIET_S = 30.0
 """Seconds without a line after which a follower asks whether the engine still answers."""
-NOTICE_AGAIN_S = 5.0
-"""Seconds after which a notice is sent again: the kernel drops one that arrives before the first program is ready."""
 _LEAST_S = 0.001
 _KILLED = frozenset({137, 143, 255})
 """Exit codes of a container that was killed: by SIGKILL, by SIGTERM, and with its whole machine."""

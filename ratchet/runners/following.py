@@ -13,10 +13,11 @@ from types import FrameType
 from typing import Self, TypeVar
 
 from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.exits import ExitCode
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.position import Position, PositionFile
-from ratchet.runners.runner import Runner
+from ratchet.runners.runner import Runner, Status
 
 TAIL_LINES = 100
 PATIENCE_S = 60.0
@@ -29,6 +30,7 @@ _LEAST_LEFT_S = 30.0
 """Seconds before its timeout from which on a job is not left any more."""
 _LONGEST_PAUSE_S, _GROWTH = 5.0, 1.5
 """A pause between two questions is this many times the one before, up to a longest one in seconds."""
+_STOPPED = frozenset({ExitCode.TRY_AGAIN, 128 + signal.SIGTERM, 128 + signal.SIGKILL})
 _Answer = TypeVar("_Answer")
 _log = logging.getLogger(__name__)
 
@@ -86,7 +88,8 @@ def follow_to_end(
     grace. So does a job whose caller is interrupted (an exception, Ctrl-C, SIGTERM, SIGHUP); a second Ctrl-C kills at
     once.
 
-    started: `time.monotonic()` of its submission; now, if not given. resume: begin after the last line that an earlier
+    started: `time.monotonic()` of its submission; now, if not given. One that was stopped past its timeout, before this
+    call, has timed out, too. resume: begin after the last line that an earlier
     follower on this machine passed to its `on_line`. is_ours: asked before the job is stopped or removed; a job that
     another follower has taken over is left to that one. While the runner does not answer, as an engine that restarts,
     it is asked again for PATIENCE_S seconds and the job's grace, which such an engine gives the job before it answers.
@@ -123,11 +126,16 @@ def follow_to_end(
     return JobEnd(
         exit_code=status.exit_code,
         out_of_memory=status.out_of_memory,
-        timed_out=timeout.fired,
+        timed_out=timeout.fired or (resume and left_s <= 0 and _was_stopped(status)),
         seconds=time.monotonic() - begin,
         tail=tuple(tail),
         cause=status.cause,
     )
+
+
+def _was_stopped(status: Status) -> bool:
+    """Whether a job ended as one does that gets a notice to stop, or is killed after it."""
+    return status.exit_code in _STOPPED and not status.out_of_memory and not status.cause
 
 
 def _lines(

@@ -9,6 +9,9 @@ from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.position import Position
 
+NOTICE_AGAIN_S = 5.0
+"""Seconds after which a notice is sent again: the kernel drops one that arrives before the first program is ready."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:

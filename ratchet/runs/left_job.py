@@ -1,10 +1,11 @@
 """A job that its attempt has left running: one process follows many of them, each in a thread.
 
-The follower decides nothing. It keeps the lease, passes on lines and new keys, and says when the attempt has to go on.
-That one finds the same container, and reads how it ended.
+The follower keeps the lease, passes on lines and new keys, and says when the attempt has to go on. That one finds the
+same container, and reads how it ended. A job past its time is stopped here: its attempt may not go on for days, as in a
+DAG that is paused.
 
-A change here violates the promise of the project when a follower ends a container that no person has stopped, or does
-not say that one has ended.
+A change here violates the promise of the project when a follower ends a container that no person has stopped and whose
+time is not over, or does not say that one has ended.
 """
 
 import time
@@ -20,7 +21,7 @@ from ratchet.runners import following
 from ratchet.runners.detached import end_later
 from ratchet.runners.following import LeftRunning, retry_unavailable
 from ratchet.runners.log.position import PositionFile
-from ratchet.runners.runner import Runner
+from ratchet.runners.runner import NOTICE_AGAIN_S, Runner
 from ratchet.runs.events import parse
 from ratchet.runs.live_metrics import end_run, live_metrics
 from ratchet.runs.stage_job import StageJob, find_begun
@@ -128,13 +129,17 @@ class Follower:
         ):
             position, answered = kept.read(), time.monotonic()
             while not self._over.is_set():
+                now = time.monotonic()
+                look = min(now + LOOK_S, last) if now < last else now + NOTICE_AGAIN_S
                 try:
-                    for line in self._runner.logs(handle, position, min(time.monotonic() + LOOK_S, last)):
+                    for line in self._runner.logs(handle, position, look):
                         hear(parse(log.mask(line)))
                         kept.write(position)
-                        if self._over.is_set() or hold.lost.is_set() or time.monotonic() > last:
+                        if self._over.is_set() or hold.lost.is_set() or time.monotonic() > look:
                             break
                     running = self._runner.status(handle).running
+                    if running and time.monotonic() > last and not self._over.is_set() and hold.is_ours():
+                        self._stop(handle, last)
                 except JobGone:
                     why = Why("its container is gone", again=True)
                     break
@@ -145,9 +150,15 @@ class Follower:
                     self._over.wait(1)
                     continue
                 answered = time.monotonic()
-                if not running or hold.lost.is_set() or answered > last:
-                    text = "it has ended" if not running else "its time is over" if answered > last else "it is lost"
-                    why = Why(text, again=True)
+                if not running or hold.lost.is_set():
+                    why = Why("it is lost" if running else "it has ended", again=True)
                     break
             raise LeftRunning
         return why
+
+    def _stop(self, handle: str, last: float) -> None:
+        """Send a job past its time a notice to stop, at each look; kill it once its grace is over, too."""
+        if time.monotonic() < last + self._work.grace_s:
+            self._runner.notify(handle)
+        else:
+            self._runner.stop(handle, 0)

@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from signal import SIGKILL
 
 import pytest
 
 from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runners import following
 from ratchet.runners.docker import DockerRunner
@@ -118,14 +120,19 @@ def test_two_followers_in_turn_and_then_the_attempt_go_on_and_nothing_is_lost(ma
     assert outcome.seconds > len(ticks(said)) * 0.1  # of 0.2 s each; between two followers nobody counts
 
 
-def test_a_job_past_its_time_is_handed_back_and_ended_by_its_attempt(
-    made: Trainings, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "seed", "code"), [("late", 2, ExitCode.TRY_AGAIN), ("deaf", 5, 128 + SIGKILL)])
+def test_a_job_past_its_time_is_stopped_by_its_follower_though_no_attempt_goes_on(
+    made: Trainings, monkeypatch: pytest.MonkeyPatch, name: str, seed: int, code: int
 ) -> None:
+    """As in a DAG that is paused. A deaf one gets no notice."""
     monkeypatch.setattr(following, "_LEAST_LEFT_S", 1.0)
+    if name == "deaf":
+        monkeypatch.setattr(DockerRunner, "notify", lambda *_: None)
     said: list[str] = []
-    work = left(made, plan_of(made, "late", 2, timeout="30s", epochs=9), said)
-    assert followed(made, work, said).text == "its time is over"
-    assert len(containers(made)) == 1
+    work = left(made, plan_of(made, name, seed, timeout="30s", epochs=9), said)
+    assert followed(made, work, said).text == "it has ended"
+    (container,) = containers(made)
+    assert DockerRunner().status(container).exit_code == code
     with pytest.raises(RatchetError, match="took longer than 30s and was stopped"):
         ended(work, said)
     assert containers(made) == []
