@@ -98,6 +98,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         from ratchet.runs.upgrading import settle_here
         from ratchet.runs.work import Work
         from ratchet.store.opening import open_store
+        from ratchet_airflow.hosts import larger_hosts_wanted
 
         cleared = self._note_clear(context)
         plan = find_plan(self.pipeline, context["run_id"], context)
@@ -109,7 +110,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             store, plan, self.stage,
             no_end=(AirflowRescheduleException, TaskDeferred), try_number=context["ti"].try_number,
             again=lambda error: goes_on(self, context, error),
-        ) as record:  # fmt: skip
+        ) as record, larger_hosts_wanted(store):  # fmt: skip
             name, late = _attempt_name(context), Waits(context, SOURCE)
             settled: Outcome | Work | None = None
             if begun is not None:

@@ -2,7 +2,8 @@
 
 Every minute it ends the containers on its engine that no task of this Airflow follows any more, and frees the leases of
 containers that are gone. It asks Airflow's server (RATCHET_AIRFLOW_API) for the states of tasks, and has no database.
-Killed at any time it loses nothing. It also looks whether there is a watch. See docs/adr/077.
+It also looks whether there is a watch, and marks how many GPUs this host has. Killed at any time it loses nothing. See
+docs/adr/077.
 
 A change here violates the promise of the project when a container is ended because Airflow did not answer, or when a
 reaper that hangs, or whose engine is away for a while, goes on for ever without a look.
@@ -31,6 +32,7 @@ from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow import settings
 from ratchet_airflow.alerts import delivery
+from ratchet_airflow.hosts import mark_host
 from ratchet_airflow.run_id import is_foreign
 from ratchet_airflow.watch import presence
 from ratchet_airflow.watch.airflow_server import AirflowServer, NotFound, ServerAway, as_expected, named_server
@@ -84,8 +86,12 @@ class Reaper:
         """End the orphans of this engine, and see whether there is a watch. Whether nothing failed."""
         signal.alarm(_LIMIT_S)
         try:
-            sees_watch = self._try("see whether a watch is running", _look_for_the_watch)
-            return self._try("look for containers that no run follows", self._reap) and sees_watch
+            looks = (
+                self._try("see whether a watch is running", _look_for_the_watch),
+                self._try("look for containers that no run follows", self._reap),
+                self._try("mark the GPUs of this host", _mark_this_host),
+            )
+            return all(looks)
         finally:
             signal.alarm(0)
 
@@ -177,6 +183,11 @@ def _look_for_the_watch() -> None:
     store = open_store(settings.read().store)
     presence.mark(store, "reaper")
     presence.report(store, "watch")
+
+
+def _mark_this_host() -> None:
+    if engine_available() is None:
+        mark_host(open_store(settings.read().store), DockerRunner().engine)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,16 @@ def absence(installation: str, server: str) -> str:
     return join("outbox", installation, f"no-{segment(server)}.json")
 
 
+def hosts(installation: str) -> str:
+    """The prefix of the marks of hosts."""
+    return join("outbox", installation, "hosts")
+
+
+def host(installation: str, engine: str) -> str:
+    """The mark of the host of an engine: how many GPUs it has."""
+    return f"{hosts(installation)}/{_digest(engine)}.json"
+
+
 def sent(event: str, receiver: str) -> str:
     """The mark that a receiver has the letter about an event; beside the event's own file."""
     return f"{event.rpartition('/')[0]}/{segment(f'sent-{receiver}.{last(event)}')}"

@@ -64,6 +64,14 @@ class Devices:
         return {variable("gpu_devices"): self.listed} if self.names else {}
 
 
+class TooFewDevices(ConfigurationError):
+    """This host has fewer devices than are wanted."""
+
+    def __init__(self, cause: str, *, remedy: str, wanted: int) -> None:
+        super().__init__(cause, remedy=remedy)
+        self.wanted = wanted
+
+
 def host_devices() -> Devices:
     """The devices that RATCHET_GPUS lists (`0,1`, or UUIDs), or nvidia-smi where it is unset; none without either.
 
@@ -84,19 +92,20 @@ def host_devices() -> Devices:
 def require_devices(wanted: int, name: str) -> Devices:
     """The devices of this host. name: of what needs them.
 
-    Raises ConfigurationError if it has fewer than are wanted, and Unavailable if its driver does not say.
+    Raises TooFewDevices if it has fewer than are wanted, and Unavailable if its driver does not say.
     """
     host = host_devices() if wanted else Devices()
     if len(host.names) < wanted:
-        if environment().gpus is None and (why := _why_silent()):
+        if why := why_silent():
             raise Unavailable(
                 f"{name} needs {_count(wanted)}, and nvidia-smi of this host lists none: {why}",
                 remedy="run nvidia-smi on this host; after an upgrade of the driver it may have to be restarted",
             )
         has = f"has {len(host.names)} ({host.listed})" if host.names else "has none"
-        raise ConfigurationError(
+        raise TooFewDevices(
             f"{name} needs {_count(wanted)}, and this host {has}",
             remedy=f"lower resources.<stage>.gpus, or list the devices in {SETTING} if nvidia-smi cannot",
+            wanted=wanted,
         )
     return host
 
@@ -109,8 +118,10 @@ def _listed_by_driver() -> tuple[str, ...]:
     return tuple(line.split(":")[0].removeprefix("GPU ") for line in listed.splitlines() if line.startswith("GPU "))
 
 
-def _why_silent() -> str:
-    """Why the driver does not list the devices, in a line; empty if it does, if it has none, or if there is none."""
+def why_silent() -> str:
+    """Why the driver does not list the devices, in a line; empty if it does, has none, is not there or not asked."""
+    if environment().gpus is not None:
+        return ""
     try:
         _ask_driver()
     except subprocess.CalledProcessError as error:
@@ -142,7 +153,7 @@ class _Claim:
 def claim(api: "docker.APIClient", job: Job, create: Callable[[Devices], str]) -> str:
     """The id of a container that `create` has made with the devices that the job gets, and that may be started.
 
-    Raises Unavailable if too few are free, naming who holds the others; ConfigurationError if the host has too few.
+    Raises Unavailable if too few are free, naming who holds the others; TooFewDevices if the host has too few.
     """
     wanted = job.resources.gpus
     if not wanted:

@@ -14,6 +14,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, DataRejected, Preempted, Unavailable
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.runners.devices import TooFewDevices
 from ratchet.runners.runner import Engine
 from ratchet.runs import taking
 from ratchet.runs.outcomes import outcomes
@@ -26,6 +27,7 @@ from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, new_lease
 from ratchet.store.opening import open_store
 from ratchet_airflow import operators
+from ratchet_airflow.hosts import mark_host
 from ratchet_airflow.operators import StageOperator
 from ratchet_airflow.outages import WAITED, goes_on
 from ratchet_airflow.waits import RUN
@@ -118,6 +120,22 @@ def test_a_container_on_another_host_is_waited_for_and_after_a_clear_it_is_still
     assert "ratchet_attempt" in again.kept
     with pytest.raises(Elsewhere, match="may still run on gpu-2"):
         task().execute(context(None))
+
+
+def test_a_stage_that_needs_more_devices_than_this_host_has_waits_for_a_larger_one(
+    plan: RunPlan, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compute(*_: object, **__: object) -> None:
+        raise TooFewDevices("ingest needs 2 GPUs, and this host has none", remedy="", wanted=2)
+
+    monkeypatch.setattr("ratchet.runs.attempt.Attempt.compute", compute)
+    monkeypatch.setenv("RATCHET_INSTALLATION", "here")
+    with pytest.raises(TooFewDevices):
+        task().execute(context(States()))
+    monkeypatch.setenv("RATCHET_GPUS", "fake:0,1")
+    mark_host(store, Engine("other/1", "other"))
+    with pytest.raises(AirflowRescheduleException):
+        task().execute(context(States()))
 
 
 def test_another_run_that_computes_the_same_for_long_is_waited_for_without_a_worker_within_the_time_of_the_stage(

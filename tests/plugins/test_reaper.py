@@ -1,5 +1,6 @@
 """The reaper at a real engine: what it ends, and when it ends nothing. With a real Airflow: faults/test_endings."""
 
+import json
 import logging
 import os
 import signal
@@ -13,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ratchet.contracts import paths
+from ratchet.contracts import outbox_paths, paths
 from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
@@ -84,8 +85,9 @@ def alive(store: Store) -> set[str]:
 
 @pytest.mark.docker
 def test_what_airflow_calls_over_or_does_not_have_is_ended_and_all_else_stays(
-    store: Store, start: Start, caplog: pytest.LogCaptureFixture
+    store: Store, start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("RATCHET_GPUS", "fake:0,1")
     states = {"success": "over", "failed": "over", "running": "", "deferred": "", "up_for_retry": "", None: ""}
     runs = {state: f"{NIGHT}-{state}" for state in states}
     handles = {state: start(run) for state, run in runs.items()}
@@ -101,6 +103,8 @@ def test_what_airflow_calls_over_or_does_not_have_is_ended_and_all_else_stays(
         )
         assert reaper.look()
     assert caplog.text.count("needs tides") == 1
+    mark = json.loads(store.read(outbox_paths.host("here", DockerRunner().engine.id)))
+    assert mark == {"host": DockerRunner().engine.host, "gpus": 2}
 
 
 @pytest.mark.docker
