@@ -12,8 +12,11 @@ _IMPORT = re.compile(
 )
 """An import of our modules, one module in each statement. A parser would take a tenth of a second for all files."""
 _COMMENT = re.compile("#.*")
-_NUMBER = "ratchet.contracts.release_number"
-"""It is only said in errors, and rises with each release, which would make every result again."""
+_OF_NO_DATA = frozenset(f"ratchet.contracts.{name}" for name in ("release_number", "environment", "alerts"))
+"""Modules that nearly every stage needs and no result depends on, or each release would make all of them again.
+
+The number is only said in errors. No fingerprint has the value of a variable, so no result may depend on one.
+"""
 
 
 Modules = dict[str, tuple[str, tuple[str, ...]] | None]
@@ -21,13 +24,13 @@ Modules = dict[str, tuple[str, tuple[str, ...]] | None]
 
 
 def code_parts(module: str, read: Modules | None = None) -> dict[str, str]:
-    """`{"code.tasks.train.loop": sha256, ...}` for one of our modules and all our modules that it needs, but _NUMBER.
+    """`{"code.tasks.train.loop": sha256, ...}` for one of our modules and all our modules that it needs, but _OF_NO_DATA.
 
     read: what was read for another module just now, to which this adds. It is for one call: files may change.
     """
     read = {} if read is None else read
     found: dict[str, str] = {}
-    seen, waiting = {module, _NUMBER}, [module]
+    seen, waiting = {module, *_OF_NO_DATA}, [module]
     while waiting:
         name = waiting.pop()
         if name not in read:
