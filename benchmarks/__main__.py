@@ -11,6 +11,7 @@ NAMES = (
     "hop",
     "follow",
     "night200",
+    "night200-team",
     "rerun",
     "logs",
     "backfill",

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,11 +18,11 @@ def memory(home: Path) -> dict[str, float]:
     return {name: sum(map(_pss, _family(root))) / 2**20 for name, root in _servers(home).items()}
 
 
-def steady_memory(home: Path, *, seconds: float) -> dict[str, float]:
+def steady(look: Callable[[], Mapping[str, float]], *, seconds: float) -> dict[str, float]:
     """The median of each server during so many seconds: a process that parses files or runs a task comes and goes."""
-    end, seen = time.monotonic() + seconds, list[dict[str, float]]()
+    end, seen = time.monotonic() + seconds, list[Mapping[str, float]]()
     while time.monotonic() < end:
-        seen.append(memory(home))
+        seen.append(look())
         time.sleep(_EVERY_S)
     return {name: statistics.median(one[name] for one in seen) for name in seen[0]}
 

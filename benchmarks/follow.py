@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from benchmarks.airflow_memory import steady_memory
+from benchmarks.airflow_memory import memory, steady
 from benchmarks.measure import Result
 from local.airflow_api import AirflowApi
 from local.services import Services
@@ -104,14 +104,14 @@ def _follow(count: int, defer_s: str) -> _Followed:
         for name in names:
             api.wait_for_dag(name)
         time.sleep(_SETTLE_S)
-        before = steady_memory(home, seconds=_SETTLE_S)
+        before = steady(partial(memory, home), seconds=_SETTLE_S)
         for name in names:
             api.call("PATCH", f"/dags/{name}", {"is_paused": False})
             api.trigger(name, "bench", conf={})
         state = "deferred" if float(defer_s) else "running"
         engine, wanted = DockerRunner(), {Label.STORE: store_label(open_store(services.store).uri)}
         _until(lambda: _states(api, names) == [state] * count and len(engine.find(wanted)) == count)
-        after = steady_memory(home, seconds=_SETTLE_S)
+        after = steady(partial(memory, home), seconds=_SETTLE_S)
         grown = {name: after[name] - before[name] for name in after}
         slots = sum(one == "running" for one in _states(api, names))
         delays = _delays(api, names, engine.find(wanted), hang_up) if float(defer_s) else []

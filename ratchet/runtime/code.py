@@ -24,7 +24,7 @@ Modules = dict[str, tuple[str, tuple[str, ...]] | None]
 
 
 def code_parts(module: str, read: Modules | None = None) -> dict[str, str]:
-    """`{"code.tasks.train.loop": sha256, ...}` for one of our modules and all our modules that it needs, but _OF_NO_DATA.
+    """`{"code.tasks.train.loop": sha256, ...}` for one of our modules and all that it needs of ours, but _OF_NO_DATA.
 
     read: what was read for another module just now, to which this adds. It is for one call: files may change.
     """
