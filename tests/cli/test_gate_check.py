@@ -13,6 +13,7 @@ from ratchet.cli.main import main
 from ratchet.samples.payments import day_payments
 from tests.runs.nights import DAY, CallResult, ratchet, run, sample
 
+pytestmark = pytest.mark.xdist_group("gate-check")  # the nights are made once
 SHORT = ("--set", "source.window_days=6", "--set", "train.epochs=2")
 """Any verdict will do."""
 QUICK = ("--nights", "200", "--workers", "1")

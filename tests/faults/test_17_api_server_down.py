@@ -1,4 +1,4 @@
-"""The API server is away while a stage runs, for 30 s and for 120 s, refusing or silent: the run completes."""
+"""The API server is away as a run begins, and while a stage runs for 30 s and for 120 s, refusing or silent."""
 
 import os
 import signal
@@ -17,9 +17,12 @@ AWAY_S = (30, 120)
 
 def test_a_run_survives_an_api_server_that_is_killed_and_stays_away_twice(faulted: FaultInstallation) -> None:
     run_id = faulted.night("server-away")
-    faulted.until_ticking("server-away", run_id)
-    known = read(faulted.home)
+    known, begins = read(faulted.home), faulted.server("api-server")
     assert known is not None
+    assert begins.process is not None
+    os.kill(begins.process.pid, signal.SIGKILL)
+    faulted.running("api-server", restarts=begins.restarts + 1)
+    faulted.until_ticking("server-away", run_id)
     for away_s in AWAY_S:
         before = faulted.server("api-server")
         assert before.process is not None
