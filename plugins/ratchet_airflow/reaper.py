@@ -24,16 +24,17 @@ from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, OtherRelease, RatchetError, Unavailable
 from ratchet.contracts.masking import masked_logger
 from ratchet.runners.choice import await_engine, engine_expected
+from ratchet.runners.devices import host_devices, why_silent
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import engine_available
 from ratchet.runs.history import plan_of
+from ratchet.runs.known_hosts import mark_host
 from ratchet.runs.reaping import Orphan, free_leases, orphans, reap_all
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow import settings
 from ratchet_airflow.alerts import delivery
-from ratchet_airflow.hosts import mark_host
-from ratchet_airflow.run_id import is_foreign
+from ratchet_airflow.run_id import installation, is_foreign
 from ratchet_airflow.watch import presence
 from ratchet_airflow.watch.airflow_server import AirflowServer, NotFound, ServerAway, as_expected, named_server
 from ratchet_airflow.watch.guard import Guard
@@ -89,7 +90,7 @@ class Reaper:
             looks = (
                 self._try("see whether a watch is running", _look_for_the_watch),
                 self._try("look for containers that no run follows", self._reap),
-                self._try("mark the GPUs of this host", _mark_this_host),
+                self._try("mark this host", _mark_this_host),
             )
             return all(looks)
         finally:
@@ -186,8 +187,10 @@ def _look_for_the_watch() -> None:
 
 
 def _mark_this_host() -> None:
+    """Mark that it is there, for which the watch looks, and how many GPUs it has, if its driver says it."""
     if engine_available() is None:
-        mark_host(open_store(settings.read().store), DockerRunner().engine)
+        store, engine = open_store(settings.read().store), DockerRunner().engine
+        mark_host(store, installation(), engine, None if why_silent() else len(host_devices().names))
 
 
 if __name__ == "__main__":

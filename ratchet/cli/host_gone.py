@@ -28,4 +28,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     for freed in say_gone(open_store(options.store), options.host, by=by(options), because=options.because):
         print(f"gone with {options.host}: {freed}; it may begin elsewhere")
+    print(f"{options.host} counts as gone, until its reaper is back")
     return 0

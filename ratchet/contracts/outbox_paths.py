@@ -79,6 +79,17 @@ def host(installation: str, engine: str) -> str:
     return f"{hosts(installation)}/{_digest(engine)}.json"
 
 
+def absence_of(host: str) -> str:
+    """The mark of the first look that found no reaper on a host. host: the key of its mark."""
+    place, _, name = host.rpartition("/hosts/")
+    return f"{place}/no-host-{name}"
+
+
+def is_host(key: str) -> bool:
+    """Whether a key of any outbox is the mark of a host."""
+    return key.split("/")[2:3] == ["hosts"]
+
+
 def sent(event: str, receiver: str) -> str:
     """The mark that a receiver has the letter about an event; beside the event's own file."""
     return f"{event.rpartition('/')[0]}/{segment(f'sent-{receiver}.{last(event)}')}"

@@ -14,6 +14,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.quantities import show_duration
+from ratchet.runs.known_hosts import hosts, mark_gone
 from ratchet.store.base import Store
 from ratchet.store.lease import Found, read
 from ratchet.store.place import QUIET_S, Place, quiet_s
@@ -34,16 +35,24 @@ class LostHost(Document):
 def say_gone(store: Store, host: str, *, by: str, because: str) -> list[str]:
     """Free the leases of the containers on a host, by its name or its engine's id; what they computed, in words.
 
-    Raises ConfigurationError if no lease names the host, and Unavailable, before it frees any, where one has been heard
-    in the last QUIET_S: then the host is not gone.
+    Its reaper is missed no longer. Raises ConfigurationError if neither a lease nor a reaper names the host, and
+    Unavailable, before it frees any, where one has been heard in the last QUIET_S: then the host is not gone.
     """
-    leases = [(key, found, place) for key, found, place in _placed(store)]
+    leases, known = [(key, found, place) for key, found, place in _placed(store)], hosts(store)
     ours = [(key, found, place) for key, found, place in leases if host in {place.host, place.engine}]
-    if not ours:
-        named = ", ".join(sorted({f"{place.host} ({place.engine})" for _, _, place in leases})) or "none"
+    marks = [one for one in known if host in {one.name, one.engine}]
+    if not ours and not marks:
+        places = {(place.host, place.engine) for _, _, place in leases} | {(one.name, one.engine) for one in known}
+        named = ", ".join(f"{name} ({engine})" for name, engine in sorted(places)) or "none"
         raise ConfigurationError(
-            f"no container counts as one of {host}; hosts that have some: {named}", remedy="name one of these, if any"
+            f"no container counts as one of {host}; hosts that are known: {named}", remedy="name one of these, if any"
         )
+    for one in marks:
+        if (silent_s := (store.now_ns() - one.entry.modified_ns) / 1e9) < QUIET_S:
+            raise Unavailable(
+                f"{host} is not gone: its reaper was heard {show_duration(max(0, round(silent_s)))} ago",
+                remedy=f"wait for the host, or stop it; if it died just now, ask again in {QUIET_S:.0f} s",
+            )
     for key, found, place in ours:
         silent_s = quiet_s(store, found.entry, place) if found.entry is not None else 0.0
         if silent_s < QUIET_S:
@@ -51,6 +60,8 @@ def say_gone(store: Store, host: str, *, by: str, because: str) -> list[str]:
                 f"{host} is not gone: {_said(key, found)} was heard {show_duration(max(0, round(silent_s)))} ago",
                 remedy=f"wait for it, or end it there; if the host died just now, ask again in {QUIET_S:.0f} s",
             )
+    for one in marks:
+        mark_gone(store, one, by=by, because=because)
     return [_said(key, found) for key, found, place in ours if _free(store, key, found, place, by, because)]
 
 

@@ -1,30 +1,29 @@
 """A training that this host is too small for: where another host is large enough, it waits for that one."""
 
 import uuid
-from pathlib import Path
 
 import pytest
 
-from ratchet.contracts import outbox_paths
 from ratchet.contracts.errors import Unavailable
 from ratchet.runners.devices import TooFewDevices, require_devices
 from ratchet.runners.runner import Engine
+from ratchet.runs import known_hosts
+from ratchet.runs.known_hosts import mark_host
 from ratchet.store.base import Store
 from ratchet.store.memory import MemoryStore
-from ratchet_airflow import hosts
-from ratchet_airflow.hosts import larger_hosts_wanted, mark_host
+from ratchet_airflow.hosts import larger_hosts_wanted
 
 LARGE = Engine("large/1", "large")
 
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    """That of an installation with a small host and a large one. This is the small one."""
+    """That of an installation with a small host, which is this one, and a large one."""
     monkeypatch.setenv("RATCHET_INSTALLATION", "here")
+    monkeypatch.setenv("RATCHET_GPUS", "fake:0")
     store = MemoryStore(uuid.uuid4().hex)
-    for engine, devices in ((LARGE, "0,1,2,3"), (Engine("small/1", "small"), "0")):
-        monkeypatch.setenv("RATCHET_GPUS", f"fake:{devices}")
-        mark_host(store, engine)
+    mark_host(store, "here", LARGE, 4)
+    mark_host(store, "here", Engine("small/1", "small"), 1)
     return store
 
 
@@ -39,7 +38,7 @@ def test_a_host_that_has_enough_is_waited_for(store: Store) -> None:
     train(store, 1)
 
 
-def test_what_no_host_has_is_final(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_host_of_this_installation_has_is_final(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooFewDevices, match="train needs 5 GPUs"):
         train(store, 5)
     monkeypatch.setenv("RATCHET_INSTALLATION", "there")
@@ -48,27 +47,14 @@ def test_what_no_host_has_is_final(store: Store, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_host_that_changed_or_is_long_gone_is_not_waited_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_GPUS", "fake:0,1")
-    mark_host(store, LARGE)
-    monkeypatch.setenv("RATCHET_GPUS", "fake:0")
+    mark_host(store, "here", LARGE, None)  # its driver does not answer
+    with pytest.raises(Unavailable):
+        train(store, 4)
+    mark_host(store, "here", LARGE, 2)
     with pytest.raises(Unavailable):
         train(store, 2)
     with pytest.raises(TooFewDevices):
         train(store, 4)
-    monkeypatch.setattr(hosts, "_COUNTS_NS", -1)
+    monkeypatch.setattr(known_hosts, "_COUNTS_NS", -1)
     with pytest.raises(TooFewDevices):
         train(store, 2)
-
-
-def test_a_host_whose_driver_does_not_answer_still_counts_as_before(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver = tmp_path / "nvidia-smi"
-    driver.write_text("#!/bin/sh\necho 'Failed to initialize NVML: Driver/library version mismatch'\nexit 18\n")
-    driver.chmod(0o755)
-    monkeypatch.delenv("RATCHET_GPUS")
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    mark = outbox_paths.host("here", LARGE.id)
-    before = store.read(mark)
-    mark_host(store, LARGE)
-    assert store.read(mark) == before

@@ -17,6 +17,7 @@ from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runners.devices import TooFewDevices
 from ratchet.runners.runner import Engine
 from ratchet.runs import taking
+from ratchet.runs.known_hosts import mark_host
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.planning import make_plan
 from ratchet.runs.taking import Elsewhere, place_of
@@ -27,7 +28,6 @@ from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, new_lease
 from ratchet.store.opening import open_store
 from ratchet_airflow import operators
-from ratchet_airflow.hosts import mark_host
 from ratchet_airflow.operators import StageOperator
 from ratchet_airflow.outages import WAITED, goes_on
 from ratchet_airflow.waits import RUN
@@ -132,8 +132,7 @@ def test_a_stage_that_needs_more_devices_than_this_host_has_waits_for_a_larger_o
     monkeypatch.setenv("RATCHET_INSTALLATION", "here")
     with pytest.raises(TooFewDevices):
         task().execute(context(States()))
-    monkeypatch.setenv("RATCHET_GPUS", "fake:0,1")
-    mark_host(store, Engine("other/1", "other"))
+    mark_host(store, "here", Engine("other/1", "other"), 2)
     with pytest.raises(AirflowRescheduleException):
         task().execute(context(States()))
 

@@ -1,6 +1,5 @@
 """The reaper at a real engine: what it ends, and when it ends nothing. With a real Airflow: faults/test_endings."""
 
-import json
 import logging
 import os
 import signal
@@ -14,11 +13,12 @@ from urllib.parse import quote
 
 import pytest
 
-from ratchet.contracts import outbox_paths, paths
+from ratchet.contracts import paths
 from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 from ratchet.runs.jobs import store_label
+from ratchet.runs.known_hosts import hosts
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet_airflow.reaper import Reaper, main
@@ -103,8 +103,8 @@ def test_what_airflow_calls_over_or_does_not_have_is_ended_and_all_else_stays(
         )
         assert reaper.look()
     assert caplog.text.count("needs tides") == 1
-    mark = json.loads(store.read(outbox_paths.host("here", DockerRunner().engine.id)))
-    assert mark == {"host": DockerRunner().engine.host, "gpus": 2}
+    engine = DockerRunner().engine
+    assert [(host.name, host.engine, host.gpus) for host in hosts(store, "here")] == [(engine.host, engine.id, 2)]
 
 
 @pytest.mark.docker

@@ -1,5 +1,6 @@
 """A person says that a host is gone: what ran there may begin elsewhere, with a record of who said so and why."""
 
+import json
 import uuid
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.runners.runner import Engine
 from ratchet.runs import lost_hosts
+from ratchet.runs.known_hosts import hosts, mark_host
 from ratchet.runs.lost_hosts import LostHost, say_gone
 from ratchet.runs.taking import place_of
 from ratchet.store.base import Store
@@ -102,11 +104,29 @@ def test_a_host_is_gone_although_the_run_was_planned_again_and_computes_the_stag
 
 
 def test_a_name_that_no_lease_has_is_answered_with_those_that_some_have(store: MemoryStore) -> None:
-    with pytest.raises(ConfigurationError, match="hosts that have some: none"):
+    with pytest.raises(ConfigurationError, match="hosts that are known: none"):
         say_gone(store, "gpu-3", by="ada", because="it burned")
     leave(store)
     with pytest.raises(ConfigurationError, match=r"no container counts as one of gpu-3; .*: gpu-2 \(AB:CD\)"):
         say_gone(store, "gpu-3", by="ada", because="it burned")
+
+
+def test_a_host_without_a_container_is_gone_too_and_its_reaper_is_not_expected_until_it_is_back(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(PLACE.engine, PLACE.host)
+    mark_host(store, "here", engine, 2)
+    with pytest.raises(ConfigurationError, match=r"hosts that are known: gpu-2 \(AB:CD\)"):
+        say_gone(store, "gpu-3", by="ada", because="it burned")
+    with pytest.raises(Unavailable, match=r"gpu-2 is not gone: its reaper was heard \d+s ago"):
+        say_gone(store, "gpu-2", by="ada", because="it burned")
+    monkeypatch.setattr(lost_hosts, "QUIET_S", 0.0)
+    (mark,) = hosts(store, "here")
+    assert say_gone(store, "gpu-2", by="ada", because="it burned") == []
+    assert hosts(store) == []
+    assert json.loads(store.read(mark.entry.key))["gone"] == {"by": "ada", "because": "it burned"}
+    mark_host(store, "here", engine, None)
+    assert [(host.name, host.gpus) for host in hosts(store)] == [("gpu-2", 0)]
 
 
 def test_the_verb_says_what_it_freed(
@@ -121,5 +141,5 @@ def test_the_verb_says_what_it_freed(
     monkeypatch.setattr(lost_hosts, "QUIET_S", 0.0)
     assert main(words) == 0
     said = "gone with gpu-2: train of shop, run run-1, attempt a; it may begin elsewhere\n"
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == f"{said}gpu-2 counts as gone, until its reaper is back\n"
     assert [record.by for record in records(kept)] == ["ada"]

@@ -1,6 +1,7 @@
-"""Whether there are a watch and a reaper: each marks in the store that it is there, and looks for the other one.
+"""Whether there are a watch and reapers: each marks in the store that it is there, and looks for the other ones.
 
-A change here violates the promise of the project when an Airflow whose watch nobody started is silent about that.
+A change here violates the promise of the project when an Airflow whose watch nobody started is silent about that, or
+when a host that is down is missed by nobody.
 """
 
 import json
@@ -11,6 +12,7 @@ from ratchet.contracts import outbox_paths
 from ratchet.contracts.environment import environment
 from ratchet.contracts.quantities import show_duration
 from ratchet.outbox.outbox import utc
+from ratchet.runs.known_hosts import hosts
 from ratchet.store.base import Entry, Store
 from ratchet_airflow.run_id import installation
 
@@ -26,17 +28,29 @@ def mark(store: Store, server: Server) -> None:
 
 
 def away_for(store: Store, server: Server) -> timedelta | None:
-    """How long no such server has been there, if that is too long.
-
-    It counts from the first look that finds none: where all was stopped, one may start before the other.
-    """
+    """How long no such server has been there, if that is too long."""
     there = store.head(outbox_paths.presence(installation(), server))
-    missed = store.head(outbox_paths.absence(installation(), server))
+    return _away_for(store, there, outbox_paths.absence(installation(), server))
+
+
+def hosts_away(store: Store) -> list[tuple[str, timedelta]]:
+    """The hosts whose reaper has not been there for too long, and how long."""
+    found = ((host, outbox_paths.absence_of(host.entry.key)) for host in hosts(store, installation()))
+    away = ((host.name, _away_for(store, host.entry, missed)) for host, missed in found)
+    return [(name, since) for name, since in away if since is not None]
+
+
+def _away_for(store: Store, there: Entry | None, absence: str) -> timedelta | None:
+    """It counts from the first look that finds none: where all was stopped, one may start before the other.
+
+    absence: where that look leaves its mark.
+    """
+    missed = store.head(absence)
     now, limit = store.now_ns(), timedelta(seconds=max(_LIMIT_S, 2 * environment().watch_seconds))
     if there is not None and _ago(there, now) <= limit:
         return None
     if missed is None or (there is not None and missed.modified_ns <= there.modified_ns):
-        _write(store, outbox_paths.absence(installation(), server))
+        _write(store, absence)
         return None
     away = _ago(missed, now)
     return away if away > limit else None
@@ -53,15 +67,33 @@ def _write(store: Store, key: str) -> None:
 
 
 def report(store: Store, server: Server) -> bool:
-    """Alert people if no such server is there. Whether that is so."""
+    """Alert people if no such server is there; or else where one of several reapers is not. Whether that is so."""
     away = away_for(store, server)
     if away is not None:
-        from ratchet_airflow.watch.waiting import UNSEEN, alert_once_a_day  # which loads Airflow
-
-        means = UNSEEN if server == "watch" else _UNENDED
-        body = f"For {show_duration(int(away.total_seconds()))} no {server} has been there\n{means}\n"
+        means = _unseen() if server == "watch" else _UNENDED
         place = "" if server == "watch" else " beside each engine"
-        start = f"start the service `{server}`, or python -m ratchet_airflow.{server}{place}"
-        remedy = f"What to do: {start}, and read its log"
-        alert_once_a_day(f"no-{server}", f"Ratchet: no {server} is running", f"{body}{remedy}", utc())
-    return away is not None
+        remedy = f"start the service `{server}`, or python -m ratchet_airflow.{server}{place}, and read its log"
+        said = f"For {show_duration(int(away.total_seconds()))} no {server} has been there\n{means}\n"
+        _alert(f"no-{server}", f"Ratchet: no {server} is running", said, remedy)
+        return True
+    lost = hosts_away(store) if server == "reaper" else []
+    for host, since in lost:
+        said = f"For {show_duration(int(since.total_seconds()))} the reaper of {host} has not been there\n{_UNENDED}\n"
+        remedy = (
+            f"start {host}, or its service `reaper`, and read its log; if {host} is gone for good: "
+            f"`ratchet host-gone {host} --because WHY`"
+        )
+        _alert(f"no-reaper-{host}", f"Ratchet: no reaper is running on {host}", said, remedy)
+    return bool(lost)
+
+
+def _unseen() -> str:
+    from ratchet_airflow.watch.waiting import UNSEEN  # which loads Airflow
+
+    return UNSEEN
+
+
+def _alert(what: str, title: str, said: str, remedy: str) -> None:
+    from ratchet_airflow.watch.waiting import alert_once_a_day
+
+    alert_once_a_day(what, title, f"{said}What to do: {remedy}", utc())

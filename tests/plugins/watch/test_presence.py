@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts import outbox_paths
+from ratchet.runners.runner import Engine
+from ratchet.runs.known_hosts import mark_host
 from ratchet.store.opening import open_store
 from ratchet_airflow.reaper import Reaper
 from ratchet_airflow.watch.airflow_server import AirflowServer
@@ -41,6 +43,33 @@ def test_watch_and_reaper_tell_people_once_a_day_that_the_other_is_not_there(
         assert body["title"] == f"Ratchet: no {away} is running"
         assert f"For 1h no {away} has been there" in body["message"]
         assert f"python -m ratchet_airflow.{module}" in body["message"]
+
+
+def test_where_one_of_several_reapers_is_not_there_people_hear_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, scanner = open_store(str(tmp_path)), Scanner(AirflowServer("http://watch:x@127.0.0.1:9"))
+    with Webhook().listening() as hook:
+        for name, value in {
+            "RATCHET_STORE": str(tmp_path), "RATCHET_ALERT_LOG": str(tmp_path / "alerts.jsonl"),
+            "RATCHET_ALERTS_MLOPS": hook.url, "RATCHET_PIPELINES": str(ROOT / "dags" / "pipelines"),
+            "RATCHET_INSTALLATION": "here",
+        }.items():  # fmt: skip
+            monkeypatch.setenv(name, value)
+        mark(store, "reaper")
+        for name in ("gpu-1", "gpu-2"):
+            mark_host(store, "here", Engine(name, name), 1)
+        clock = store.now_ns()
+        for hours in (1, 2, 3):
+            at = clock + int(hours * 3600e9)
+            monkeypatch.setattr(type(store), "now_ns", lambda _, at=at: at)
+            for there in (outbox_paths.presence("here", "reaper"), outbox_paths.host("here", "gpu-1")):
+                os.utime(tmp_path / there, ns=(at, at))
+            scanner.scan()
+        (body,) = hook.received
+        assert body["title"] == "Ratchet: no reaper is running on gpu-2"
+        assert "the reaper of gpu-2 has not been there" in body["message"]
+        assert "`ratchet host-gone gpu-2 --because WHY`" in body["message"]
 
 
 def test_a_reaper_that_starts_before_the_watch_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
