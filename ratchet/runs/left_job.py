@@ -8,6 +8,7 @@ A change here violates the promise of the project when a follower ends a contain
 time is not over, or does not say that one has ended.
 """
 
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -79,6 +80,8 @@ class Follower:
         self._work = Work(store=store, plan=plan, request=request, because="")
         self._runner, self._name, self._on_event = runner, name, on_event
         self._over = over
+        self._noticed = math.inf
+        """The `time.monotonic()` of the job's first notice to stop."""
 
     def follow(self) -> Why:
         """Block until the attempt has to go on, or it is over."""
@@ -139,7 +142,7 @@ class Follower:
                             break
                     running = self._runner.status(handle).running
                     if running and time.monotonic() > last and not self._over.is_set() and hold.is_ours():
-                        self._stop(handle, last)
+                        self._stop(handle)
                 except JobGone:
                     why = Why("its container is gone", again=True)
                     break
@@ -156,9 +159,13 @@ class Follower:
             raise LeftRunning
         return why
 
-    def _stop(self, handle: str, last: float) -> None:
-        """Send a job past its time a notice to stop, at each look; kill it once its grace is over, too."""
-        if time.monotonic() < last + self._work.grace_s:
+    def _stop(self, handle: str) -> None:
+        """Send a job past its time a notice to stop, at each look; kill it once its grace is over, too.
+
+        Its grace begins with the first notice that reached it: the engine may have been silent until then.
+        """
+        if time.monotonic() < self._noticed + self._work.grace_s:
             self._runner.notify(handle)
+            self._noticed = min(self._noticed, time.monotonic())
         else:
             self._runner.stop(handle, 0)
