@@ -80,8 +80,8 @@ class Follower:
         self._work = Work(store=store, plan=plan, request=request, because="")
         self._runner, self._name, self._on_event = runner, name, on_event
         self._over = over
-        self._noticed = math.inf
-        """The `time.monotonic()` of the job's first notice to stop."""
+        self._ended, self._noticed = False, math.inf
+        """Whether the job has ended; the `time.monotonic()` of its first notice to stop."""
 
     def follow(self) -> Why:
         """Block until the attempt has to go on, or it is over."""
@@ -107,7 +107,7 @@ class Follower:
             left_s = work.timeout_s - before.seconds
             return self._to_end(hold, handle, time.monotonic() + left_s)
         finally:
-            hold.hand_over(0 if self._over.is_set() else HAND_OVER_S)
+            hold.hand_over(0 if self._over.is_set() else HAND_OVER_S, ended=self._ended)
 
     def end(self) -> None:
         """Send the job a notice to stop, and return at once, unless another attempt or follower has it by now."""
@@ -154,6 +154,7 @@ class Follower:
                     continue
                 answered = time.monotonic()
                 if not running or hold.lost.is_set():
+                    self._ended = not running
                     why = Why("it is lost" if running else "it has ended", again=True)
                     break
             raise LeftRunning

@@ -71,7 +71,7 @@ class Hold:
         self._found, self._changing = found, threading.Lock()
         """The lease as this process has written it last, or has read it since; and who changes it."""
         self._since = time.monotonic() - found.lease.seconds
-        self._until, self.handed = math.inf, False
+        self._until, self._ended, self.handed = math.inf, math.inf, False
         self._store, self._key = store, key
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep_alive, name="lease", daemon=True)
@@ -97,18 +97,19 @@ class Hold:
                 self.lost.set()
         return not self.lost.is_set()
 
-    def hand_over(self, for_s: float = 0.0) -> bool:
+    def hand_over(self, for_s: float = 0.0, *, ended: bool = False) -> bool:
         """Leave the lease in the store for a later attempt, which takes it over; `release` does nothing from now on.
 
         Returns whether it was still ours: what another attempt has cannot be left. for_s: how long it beats at most
-        until then. With 0 this process may end: others wait STALE_S after this beat.
+        until then; with 0 this process may end, and others wait STALE_S. ended: the job has, so no later time counts.
         """
-        self._until = time.monotonic() + for_s
+        now = time.monotonic()
+        self._until, self._ended = now + for_s, now if ended else math.inf
         if for_s <= 0:
             self._over.set()
             self._thread.join()
-            with suppress(RatchetError):
-                self._beat({"process": None})
+        with suppress(RatchetError):
+            self._beat({"process": None} if for_s <= 0 else {})
         self.handed = self.is_ours()
         return self.handed
 
@@ -144,8 +145,8 @@ class Hold:
         """One request, unless another process has changed the lease: then it is read, and written again."""
         with self._changing:
             while True:
-                before = self._found
-                again = {**changed, "beat": before.lease.beat + 1, "seconds": time.monotonic() - self._since}
+                before, now = self._found, min(time.monotonic(), self._ended)
+                again = {**changed, "beat": before.lease.beat + 1, "seconds": now - self._since}
                 after = before.lease.model_copy(update=again)
                 data = seal_again(before.data, before.lease, after)
                 etag = self._store.swap(self._key, data, expected=before.etag) if before.etag else None

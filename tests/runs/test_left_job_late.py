@@ -1,4 +1,4 @@
-"""A job that was left and is past its time, in an engine that is made up. Real trainings: test_left_job."""
+"""A job that was left and is past its time, or ends, in an engine that is made up. Real trainings: test_left_job."""
 
 import math
 import threading
@@ -19,7 +19,9 @@ from ratchet.runners.runner import Engine, Status
 from ratchet.runs import left_job
 from ratchet.runs.left_job import Follower
 from ratchet.runs.taking import place_of
-from ratchet.store.lease import Waiter, new_lease
+from ratchet.runs.work import Work
+from ratchet.store import lease as leases
+from ratchet.store.lease import Waiter, holder_of, new_lease
 from ratchet.store.memory import MemoryStore
 from tests.runs.recorded import training
 from tests.runs.test_requests import plan
@@ -29,14 +31,19 @@ TIME_S = GRACE_S = 1.0
 
 
 class Made(ProcessRunner):
-    """An engine with one job that hears no notice to stop. silent: between these seconds it does not answer."""
+    """An engine with one job, which hears its notices to stop or not. silent: between these seconds it does not answer.
+
+    ends_s: when the job ends by itself.
+    """
 
     durable = True
     engine: Any = HERE
 
-    def __init__(self, *, silent: tuple[float, float]) -> None:
+    def __init__(
+        self, *, deaf: bool = False, silent: tuple[float, float] = (math.inf, math.inf), ends_s: float = math.inf
+    ) -> None:
         super().__init__()
-        self._began, self._silent = time.monotonic(), silent
+        self._began, self._deaf, self._silent, self._ends_s = time.monotonic(), deaf, silent, ends_s
         self._code: int | None = None
         self.notices, self.kills = list[float](), list[float]()
 
@@ -44,6 +51,8 @@ class Made(ProcessRunner):
         now = time.monotonic() - self._began
         if self._silent[0] < now < self._silent[1]:
             raise EngineSilent("the engine does not answer")
+        if self._code is None and now > self._ends_s:
+            self._code = ExitCode.TRY_AGAIN
         return now
 
     def find(self, labels: Mapping[str, str]) -> list[str]:
@@ -61,6 +70,7 @@ class Made(ProcessRunner):
 
     def notify(self, handle: str) -> None:
         self.notices.append(self._answer())
+        self._code = None if self._deaf else ExitCode.TRY_AGAIN
 
     def stop(self, handle: str, grace_s: float) -> None:
         self.kills.append(self._answer())
@@ -69,13 +79,14 @@ class Made(ProcessRunner):
 
 @pytest.fixture(autouse=True)
 def looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many a second."""
+    """Many a second, and, if a test wants no other, beats that do not come."""
     monkeypatch.setattr(left_job, "LOOK_S", 0.1)
     monkeypatch.setattr(left_job, "NOTICE_AGAIN_S", 0.1)
+    monkeypatch.setattr(leases, "BEAT_S", 60.0)
 
 
-def followed(runner: Made) -> None:
-    """Follow what an attempt has left in an engine, to its end."""
+def followed(runner: Made) -> Work:
+    """What an attempt has left in an engine, and a follower has seen the end of."""
     store = MemoryStore(uuid.uuid4().hex)
     limits = {"timeout": f"{TIME_S:.0f}s", "grace": f"{GRACE_S:.0f}s"}
     work = training(store, plan({"stages": {"train": limits}}, store=store.uri))
@@ -85,10 +96,39 @@ def followed(runner: Made) -> None:
     assert hold.hand_over()
     follower = Follower(store, work.plan, work.request, runner, name="t", over=threading.Event(), on_event=print)
     assert follower.follow().text == "it has ended"
+    return work
+
+
+def seconds(work: Work) -> float:
+    """For how long the job was followed, as the lease says."""
+    lease = holder_of(work.store, work.lease)
+    assert lease is not None
+    return lease.seconds
 
 
 def test_after_a_silence_of_the_engine_a_job_past_its_time_still_has_a_notice_and_its_whole_grace() -> None:
-    runner = Made(silent=(TIME_S / 2, TIME_S + 1.5 * GRACE_S))
+    runner = Made(deaf=True, silent=(TIME_S / 2, TIME_S + 1.5 * GRACE_S))
     followed(runner)
     (killed,) = runner.kills
     assert killed - runner.notices[0] >= GRACE_S
+
+
+def test_the_lease_of_a_job_that_was_stopped_says_at_once_that_its_time_was_over() -> None:
+    """Its attempt may go on before the next beat, and would begin what it takes for preempted again."""
+    runner = Made()
+    work = followed(runner)
+    assert len(runner.notices) == 1
+    assert seconds(work) >= TIME_S
+
+
+def test_the_time_after_the_end_of_a_job_is_none_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or one that was preempted would have timed out, if its attempt goes on late, as in a DAG that is paused."""
+    monkeypatch.setattr(leases, "BEAT_S", 0.05)
+    work = followed(Made(ends_s=TIME_S / 4))
+    counted, beat = seconds(work), holder_of(work.store, work.lease)
+    time.sleep(TIME_S)
+    later = holder_of(work.store, work.lease)
+    assert beat is not None
+    assert later is not None
+    assert later.beat > beat.beat
+    assert seconds(work) == counted < TIME_S
