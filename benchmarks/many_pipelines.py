@@ -7,7 +7,8 @@ the engine, outcomes, alerts.
 
 The delay of a task is from `queued_when` to `start_date` by Airflow's REST API: its scheduler queues a task only when
 the task's pool and the executor have a free slot. What a task waits for these slots is shown as well: from
-`scheduled_when` to `queued_when`.
+`scheduled_when` to `queued_when`. A task that was left to the triggerer for a while has no delay: Airflow says when it
+began, and when it was queued to go on.
 """
 
 import re
@@ -119,8 +120,9 @@ def measure(airflow: Airflow, waiting: list[str], others: list[str]) -> Night:
 def result(name: str, night: Night, waiting: list[str], others: list[str]) -> Result:
     """What the night says about the goals."""
     started = [one for one in night.tasks if one["start_date"] and one["queued_when"]]
-    queued = sorted(_seconds(one, "queued_when", "start_date") for one in started)
-    waited = sorted(_seconds(one, "scheduled_when", "queued_when") for one in started if one["scheduled_when"])
+    once = [one for one in started if _seconds(one, "queued_when", "start_date") >= 0]
+    queued = sorted(_seconds(one, "queued_when", "start_date") for one in once)
+    waited = sorted(_seconds(one, "scheduled_when", "queued_when") for one in once if one["scheduled_when"])
     each = sum(night.grown_mib.values()) / len(waiting)
     return Result(
         name=name,
@@ -134,6 +136,7 @@ def result(name: str, night: Night, waiting: list[str], others: list[str]) -> Re
             ("pipelines", f"{len(waiting)} that wait, and {len(others)} at once"),
             ("memory for each stage that waits", f"{each:.1f} MiB"),
             ("tasks", f"{len(started)}, {len(started) / night.seconds:.2f} a second"),
+            ("tasks among them that were left to the triggerer, without a delay", str(len(started) - len(once))),
             ("the night", f"{night.seconds:.0f} s"),
             ("queued until started", _spread(queued)),
             ("waiting for a slot before", _spread(waited)),
