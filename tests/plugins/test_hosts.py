@@ -8,7 +8,7 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.runners.devices import TooFewDevices, require_devices
 from ratchet.runners.runner import Engine
 from ratchet.runs import known_hosts
-from ratchet.runs.known_hosts import mark_host
+from ratchet.runs.known_hosts import hosts, mark_host
 from ratchet.store.base import Store
 from ratchet.store.memory import MemoryStore
 from ratchet_airflow.hosts import larger_hosts_wanted
@@ -58,3 +58,17 @@ def test_a_host_that_changed_or_is_long_gone_is_not_waited_for(store: Store, mon
     monkeypatch.setattr(known_hosts, "_COUNTS_NS", -1)
     with pytest.raises(TooFewDevices):
         train(store, 2)
+
+
+def test_a_mark_that_this_release_cannot_read_holds_nothing_up_until_its_reaper_writes_it_again(store: Store) -> None:
+    (large,) = (host.entry for host in hosts(store, "here") if host.name == "large")
+    for mark in (b"{", b"[]", b'{"host": "large", "gpus": 4}', b'{"host": "large", "engine": "large/1", "gpus": {}}'):
+        now = store.head(large.key)
+        assert now is not None
+        assert store.replace(large.key, mark, expected=now.etag)
+        with pytest.raises(TooFewDevices):
+            train(store, 4)
+    mark_host(store, "here", LARGE, None)
+    mark_host(store, "here", LARGE, 4)
+    with pytest.raises(Unavailable):
+        train(store, 4)
