@@ -7,7 +7,7 @@ tasks from the same queue.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.outages import OnAnotherHost
 from ratchet.runners.devices import TooFewDevices
 from ratchet.runs.known_hosts import hosts
 from ratchet.store.base import Store
@@ -16,14 +16,14 @@ from ratchet_airflow.run_id import installation
 
 @contextmanager
 def larger_hosts_wanted(store: Store) -> Iterator[None]:
-    """Turn TooFewDevices into Unavailable where another host has enough of them."""
+    """Turn TooFewDevices into OnAnotherHost where another host has enough of them."""
     try:
         yield
     except TooFewDevices as error:
         larger = next((host.name for host in hosts(store, installation()) if host.gpus >= error.wanted), None)
         if larger is None:
             raise
-        raise Unavailable(
+        raise OnAnotherHost(
             f"{error.cause}; {larger} has enough",
             remedy=f"wait for a worker of {larger}, or let the workers of small hosts take no tasks of this queue",
         ) from error

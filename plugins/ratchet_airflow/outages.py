@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from airflow.sdk.exceptions import AirflowRescheduleException
 
-from ratchet.contracts.outages import OUTAGES, is_outage, next_wait
+from ratchet.contracts.outages import OUTAGES, is_outage, next_wait, unsaid_s
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.stages import StageSettings
 from ratchet_airflow.retries import decision
@@ -31,7 +31,7 @@ OnOutage = Callable[[Mapping[str, Any], BaseException, str], None]
 
 
 class Patient(Protocol):
-    """A task that waits. handling: its retries and time limits. on_outage: hears of each cause once."""
+    """A task that waits. handling: its retries and time limits. on_outage: hears of each cause once, not too soon."""
 
     handling: StageSettings
     on_outage: OnOutage | None
@@ -90,7 +90,7 @@ def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> No
     if wait_s is None:
         task.log.error("waited for %s in all, which is the limit", show_duration(round(waited_s)))
         return
-    if waited_s == 0 and task.on_outage is not None:
+    if waited_s <= unsaid_s(error) < waited_s + wait_s and task.on_outage is not None:
         step = f"the same try looks again with growing pauses, for {show_duration(round(limit_s))} in all"
         task.on_outage(context, error, step)
     states.set(WAITED, [context["ti"].max_tries, waited_s + wait_s])

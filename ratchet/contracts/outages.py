@@ -3,11 +3,25 @@
 A change here violates the promise of the project when what passes by itself ends a run for good.
 """
 
+from typing import ClassVar
+
 from ratchet.contracts.errors import Interrupted, OtherCode, SourceChanged, Unavailable
 
 OUTAGES = (Unavailable, ConnectionError, TimeoutError)
 LONGEST_S = 600.0
 """The longest wait between two looks at what does not answer."""
+
+
+class OnAnotherHost(Unavailable):
+    """Nothing is away: the same task can go on where a worker of another host takes it."""
+
+    unsaid_s: ClassVar[float] = 600.0
+    """For how long people hear nothing of it."""
+
+
+def unsaid_s(error: BaseException) -> float:
+    """For how many seconds a task waits for what an error says before people hear of it."""
+    return error.unsaid_s if isinstance(error, OnAnotherHost) else 0.0
 
 
 def is_outage(error: BaseException) -> bool:
