@@ -33,11 +33,20 @@ def away_for(store: Store, server: Server) -> timedelta | None:
     return _away_for(store, there, outbox_paths.absence(installation(), server))
 
 
-def hosts_away(store: Store) -> list[tuple[str, timedelta]]:
-    """The hosts whose reaper has not been there for too long, and how long."""
-    found = ((host, outbox_paths.absence_of(host.entry.key)) for host in hosts(store, installation()))
-    away = ((host.name, _away_for(store, host.entry, missed)) for host, missed in found)
-    return [(name, since) for name, since in away if since is not None]
+def hosts_away(store: Store) -> list[tuple[str, str, timedelta]]:
+    """The hosts whose reaper has not been there for too long: their names, what names no other one, and how long.
+
+    An engine that was installed again is another one, on a host of the same name.
+    """
+    known = hosts(store, installation())
+    names = [host.name for host in known]
+    found = ((host, outbox_paths.absence_of(host.entry.key)) for host in known)
+    away = ((host, _away_for(store, host.entry, missed)) for host, missed in found)
+    return [
+        (host.name, host.name if names.count(host.name) == 1 else host.engine, since)
+        for host, since in away
+        if since is not None
+    ]
 
 
 def _away_for(store: Store, there: Entry | None, absence: str) -> timedelta | None:
@@ -77,11 +86,11 @@ def report(store: Store, server: Server) -> bool:
         _alert(f"no-{server}", f"Ratchet: no {server} is running", said, remedy)
         return True
     lost = hosts_away(store) if server == "reaper" else []
-    for host, since in lost:
-        said = f"For {show_duration(int(since.total_seconds()))} the reaper of {host} has not been there\n{_UNENDED}\n"
+    for host, one, since in lost:
+        said = f"For {show_duration(int(since.total_seconds()))} the reaper of {one} has not been there\n{_UNENDED}\n"
         remedy = (
-            f"start {host}, or its service `reaper`, and read its log; if {host} is gone for good: "
-            f"`ratchet host-gone {host} --because WHY`"
+            f"start {host}, or its service `reaper`, and read its log; if {one} is gone for good: "
+            f"`ratchet host-gone {one} --because WHY`"
         )
         _alert(f"no-reaper-{host}", f"Ratchet: no reaper is running on {host}", said, remedy)
     return bool(lost)

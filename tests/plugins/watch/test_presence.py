@@ -9,10 +9,11 @@ import pytest
 from ratchet.contracts import outbox_paths
 from ratchet.runners.runner import Engine
 from ratchet.runs.known_hosts import mark_host
+from ratchet.runs.lost_hosts import say_gone
 from ratchet.store.opening import open_store
 from ratchet_airflow.reaper import Reaper
 from ratchet_airflow.watch.airflow_server import AirflowServer
-from ratchet_airflow.watch.presence import Server, away_for, mark
+from ratchet_airflow.watch.presence import Server, away_for, hosts_away, mark
 from ratchet_airflow.watch.scan import Scanner
 from tests.plugins.webhook import Webhook
 
@@ -70,6 +71,27 @@ def test_where_one_of_several_reapers_is_not_there_people_hear_which(
         assert body["title"] == "Ratchet: no reaper is running on gpu-2"
         assert "the reaper of gpu-2 has not been there" in body["message"]
         assert "`ratchet host-gone gpu-2 --because WHY`" in body["message"]
+
+
+def test_of_two_engines_of_one_host_name_the_one_that_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after the engine of a host was installed again: by the host's name alone, `host-gone` would be refused."""
+    monkeypatch.setenv("RATCHET_INSTALLATION", "here")
+    store = open_store(str(tmp_path))
+    engines = [Engine(f"gpu/{engine}", "gpu") for engine in ("old", "new")]
+    for engine in engines:
+        mark_host(store, "here", engine, 1)
+    clock = store.now_ns()
+    for hours in (1, 2):
+        at = clock + int(hours * 3600e9)
+        monkeypatch.setattr(type(store), "now_ns", lambda _, at=at: at)
+        os.utime(tmp_path / outbox_paths.host("here", "gpu/new"), ns=(at, at))
+        away = hosts_away(store)
+    ((name, one, _),) = away
+    assert (name, one) == ("gpu", "gpu/old")
+    assert say_gone(store, one, by="ada", because="it was installed again") == []
+    assert hosts_away(store) == []
 
 
 def test_a_reaper_that_starts_before_the_watch_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
