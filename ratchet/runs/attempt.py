@@ -27,7 +27,7 @@ from ratchet.runs.live_metrics import live_metrics
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.remedies import with_log, with_remedy
 from ratchet.runs.stage_job import StageJob, find_begun, find_running, may_live
-from ratchet.runs.taking import place_of, take_lease
+from ratchet.runs.taking import over_s, place_of, take_lease
 from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import OnEvent, Work
 from ratchet.store.lease import Hold, Lease, Waiter, new_lease
@@ -166,7 +166,7 @@ class Attempt:
         if earlier is None or handle is None:
             return None
         of_it = predecessor if predecessor is not None and predecessor.attempt == earlier else None
-        followed_s = of_it.seconds if of_it is not None else 0.0
+        followed_s = max(over_s(self.work, earlier), of_it.seconds if of_it is not None else 0.0)
         since, again = time.monotonic() - followed_s, earlier == self.work.attempt
         self.followed = earlier
         job = self._own(self._under_way(hold, handle, found=True, since=since, again=again))

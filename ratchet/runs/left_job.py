@@ -16,7 +16,7 @@ from threading import Event as Signal
 
 from pydantic import ValidationError
 
-from ratchet.contracts.errors import JobGone, Unavailable
+from ratchet.contracts.errors import JobGone, RatchetError, Unavailable
 from ratchet.contracts.request import RunPlan, StageRequest
 from ratchet.runners import following
 from ratchet.runners.detached import end_later
@@ -26,6 +26,7 @@ from ratchet.runners.runner import NOTICE_AGAIN_S, Runner
 from ratchet.runs.events import parse
 from ratchet.runs.live_metrics import end_run, live_metrics
 from ratchet.runs.stage_job import StageJob, find_begun
+from ratchet.runs.taking import mark_over
 from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import OnEvent, Work
 from ratchet.store.base import Store
@@ -165,6 +166,8 @@ class Follower:
 
         Its grace begins with the first notice that reached it: the engine may have been silent until then.
         """
+        with suppress(RatchetError):
+            mark_over(self._work, self._work.attempt)
         if time.monotonic() < self._noticed + self._work.grace_s:
             self._runner.notify(handle)
             self._noticed = min(self._noticed, time.monotonic())

@@ -38,6 +38,20 @@ def place_of(work: Work, engine: Engine | None, run_id: str | None = None) -> Pl
     return Place(engine=engine.id, host=engine.host, sign=sign)
 
 
+def mark_over(work: Work, attempt: str) -> None:
+    """Note that the time of the job of an attempt is over, before it is stopped: its lease may be gone at its end."""
+    work.store.create(_over(work, attempt), b"")
+
+
+def over_s(work: Work, attempt: str) -> float:
+    """The time that a stage may take, if that of the job of an attempt was noted to be over; else 0."""
+    return work.timeout_s if work.store.head(_over(work, attempt)) is not None else 0.0
+
+
+def _over(work: Work, attempt: str) -> str:
+    return paths.kept(work.plan.spec.name, work.plan.run_id, work.request.work_name, f"over-{attempt}")
+
+
 def take_lease(
     work: Work,
     waiter: Waiter,

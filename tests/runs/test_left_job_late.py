@@ -10,14 +10,19 @@ from typing import Any
 
 import pytest
 
+from ratchet.contracts.errors import Interrupted
 from ratchet.contracts.exits import ExitCode
+from ratchet.contracts.labels import Label
 from ratchet.runners.engine import EngineSilent
+from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
 from ratchet.runners.log.position import Position
 from ratchet.runners.process import ProcessRunner
 from ratchet.runners.runner import Engine, Status
 from ratchet.runs import left_job
+from ratchet.runs.attempt import Attempt
 from ratchet.runs.left_job import Follower
+from ratchet.runs.reaping import free_leases
 from ratchet.runs.taking import place_of
 from ratchet.runs.work import Work
 from ratchet.store import lease as leases
@@ -65,8 +70,21 @@ class Made(ProcessRunner):
 
     def logs(self, handle: str, since: Position | None = None, until: float = math.inf) -> Iterator[Line]:
         self._answer()
-        time.sleep(max(0.0, until - time.monotonic()))
+        if self._code is None:
+            time.sleep(max(0.0, until - time.monotonic()))
         yield from ()
+
+    def wait(self, handle: str, timeout_s: float | None = None) -> Status:
+        return self.status(handle)
+
+    def labels(self, handle: str) -> Mapping[str, str]:
+        return {Label.RUN: "r"}
+
+    def remove(self, handle: str) -> None:
+        self._answer()
+
+    def submit(self, job: Job) -> str:
+        raise AssertionError("it begins again")
 
     def notify(self, handle: str) -> None:
         self.notices.append(self._answer())
@@ -119,6 +137,19 @@ def test_the_lease_of_a_job_that_was_stopped_says_at_once_that_its_time_was_over
     work = followed(runner)
     assert len(runner.notices) == 1
     assert seconds(work) >= TIME_S
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_job_that_was_stopped_has_timed_out_though_the_reaper_has_freed_its_lease(
+    monkeypatch: pytest.MonkeyPatch, *, deaf: bool
+) -> None:
+    """Its task goes on after days, as in a DAG that was paused."""
+    runner: Any = Made(deaf=deaf)
+    work = followed(runner)
+    monkeypatch.setattr(leases, "STALE_S", 0.5)
+    assert free_leases(work.store, runner) == [f"train of {work.plan.spec.name}"]
+    with pytest.raises(Interrupted, match="train took longer than 1s and was stopped"):
+        Attempt(work, runner, on_event=print, keep=True).compute(earlier=work.attempt)
 
 
 def test_the_time_after_the_end_of_a_job_is_none_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
