@@ -75,7 +75,8 @@ def delete(days: int, logs: Path | None = None) -> None:
     The newest scheduled run of each DAG stays at any age: Airflow's scheduler goes on from it.
     """
     before = datetime.now(UTC) - timedelta(days=days)
-    command = ("airflow", "db", "clean", "--clean-before-timestamp", before.isoformat(), "--skip-archive", "--yes")
+    words = ("--clean-before-timestamp", before.isoformat(), "--skip-archive", "--error-on-cleanup-failure", "--yes")
+    command = ("airflow", "db", "clean", *words)  # without that word it ends well also where a table was locked
     try:
         ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_LONGEST_S)
     except (OSError, subprocess.TimeoutExpired) as error:

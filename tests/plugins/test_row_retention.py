@@ -10,6 +10,8 @@ import pytest
 
 from ratchet.checkout import ROOT
 from ratchet.contracts.environment import variable
+from ratchet.contracts.errors import Unavailable
+from ratchet_airflow import row_retention
 
 BEGIN = "import sys; from ratchet_airflow import row_retention as server; server._MARK = server.Path('mark'); "
 
@@ -47,6 +49,19 @@ def test_it_goes_on_after_a_failure_and_is_healthy_until_it_is_late(tmp_path: Pa
     assert server.wait(60) == 0
     server.stderr.close()
     assert not is_healthy(tmp_path)
+
+
+def test_tables_that_airflow_could_not_clean_are_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's command ends well where a table was locked, but for a word that asks it not to."""
+    airflow = tmp_path / "airflow"
+    airflow.write_text(
+        "#!/bin/sh\necho 'tables that were not cleaned: dag_run' >&2\n"
+        'case "$*" in *--error-on-cleanup-failure*) exit 1;; esac\n'
+    )
+    airflow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unavailable, match=r"ended with 1: tables that were not cleaned: dag_run"):
+        row_retention.delete(90)
 
 
 def test_without_weekly_it_deletes_nothing(tmp_path: Path) -> None:
