@@ -64,6 +64,13 @@ def test_tables_that_airflow_could_not_clean_are_a_failure(tmp_path: Path, monke
         row_retention.delete(90)
 
 
+def test_all_tables_that_airflow_cleans_are_named_but_that_of_its_dags() -> None:
+    from airflow.utils.db_cleanup import config_dict
+
+    needs_fab, of_releases_before = {"session"}, {"_xcom_archive"}
+    assert {*row_retention.TABLES} | needs_fab == {*config_dict} - {"dag"} - of_releases_before | needs_fab
+
+
 def test_without_weekly_it_deletes_nothing(tmp_path: Path) -> None:
     server = begin(tmp_path, "server._FIRST_S = 0.1; server._EVERY_S = 0.1", "airflow=30")
     assert server.stderr is not None
