@@ -17,7 +17,8 @@ _AGAIN = timedelta(hours=2)
 _PAGE = f"""\
 Deletes what nothing in the store needs any more, as `ratchet gc --apply` does. What stays, and for how long, is set by
 `{variable("gc")}`; without `weekly` in it there is no such DAG. The log says what went, and why, and what was left. A
-pipeline of which something cannot be read keeps everything, and the task fails with the reason.
+pipeline of which something cannot be read keeps everything, and the task fails with the reason, which each receiver of
+failures is told.
 """
 
 
@@ -41,6 +42,20 @@ class CollectOperator(BaseOperator):
         return total(found).bytes
 
 
+def say_failed(context: Mapping[str, Any]) -> None:
+    """Alert each receiver of failures: the watch looks at runs of pipelines alone, and the store grows meanwhile."""
+    from ratchet.contracts.masking import mask
+    from ratchet.outbox.outbox import utc
+    from ratchet_airflow.watch.waiting import alert_once_a_day
+
+    cause = mask(str(context.get("exception") or "its process was killed, or took too long"))
+    body = (
+        f"Cause: {cause}\nWhat could not be checked is not deleted, and grows\n"
+        f"What to do: what `ratchet gc` says; then clear the task of the DAG {COLLECTION}, or wait for Sunday"
+    )
+    alert_once_a_day("gc", "Ratchet: the store was not collected", body, utc())
+
+
 def build() -> DAG | None:
     """The DAG, active from the start; None where the policy does not ask for it."""
     if not environment().gc.weekly:
@@ -57,6 +72,12 @@ def build() -> DAG | None:
         tags=["ratchet-upkeep"],  # not the tag of pipelines, whose runs the watch scans
     )
     dag.add_task(
-        CollectOperator(task_id="collect", retries=3, retry_delay=_AGAIN, execution_timeout=timedelta(hours=8))
+        CollectOperator(
+            task_id="collect",
+            retries=3,
+            retry_delay=_AGAIN,
+            execution_timeout=timedelta(hours=8),
+            on_failure_callback=say_failed,
+        )
     )
     return dag

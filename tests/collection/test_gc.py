@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.checkout import ROOT
 from ratchet.contracts import paths
 from ratchet.contracts.collection import LEAST_RESULTS
 from ratchet.contracts.errors import Unavailable
 from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
 from tests.collection.village import FIRST, NAME, Village
+from tests.plugins.webhook import Webhook
 from tests.runs.nights import ratchet
 
 SETTINGS = {"RATCHET_GC": "results=10,runs=40,last=2,grace=3"}
@@ -108,6 +110,28 @@ def test_what_cannot_be_checked_is_said_in_a_line_and_in_the_exit_code_and_fails
         CollectOperator(task_id="collect").execute({})
     village.store.delete(key)
     assert CollectOperator(task_id="collect").execute({}) > 0
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
+def test_people_are_told_that_the_weekly_collection_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ratchet_airflow import collection
+
+    monkeypatch.setenv("RATCHET_STORE", str(tmp_path))
+    monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
+    monkeypatch.setenv("RATCHET_INSTALLATION", "here")
+    monkeypatch.setenv("RATCHET_PIPELINES", str(ROOT / "dags" / "pipelines"))
+    monkeypatch.setenv("RATCHET_GC", "weekly")
+    dag = collection.build()
+    assert dag is not None
+    callbacks = dag.get_task("collect").on_failure_callback
+    assert isinstance(callbacks, list)
+    with Webhook().listening() as hook:
+        monkeypatch.setenv("RATCHET_ALERTS_MLOPS", hook.url)
+        for error in (Unavailable("shop: its plan cannot be read: password=hunter2", remedy="restore it"), None):
+            callbacks[0]({"exception": error})  # once a day is enough
+        (body,) = hook.received
+    assert body["title"] == "Ratchet: the store was not collected"
+    assert "shop: its plan cannot be read: password=***" in body["message"]
 
 
 def test_a_kill_at_a_deletion_leaves_only_what_is_whole_or_what_nobody_finds(village: FileVillage) -> None:

@@ -8,7 +8,9 @@ from typing import get_args
 
 import pytest
 
+from ratchet.checkout import ROOT
 from ratchet.contracts.alerts import Occasion
+from ratchet_airflow.watch.presence import Server
 from tests.docs.blocks import DOCS, Done, commands, run, shows
 from tests.docs.conftest import Tutorial
 
@@ -34,3 +36,16 @@ def test_there_is_a_page_for_each_kind_of_alert() -> None:
     headings = re.findall(r"^## (.*)$", (DOCS / "on-call.md").read_text(encoding="utf-8"), re.MULTILINE)
     named = [name for heading in headings for name in re.findall(r"\(`(\w+)`\)", heading)]
     assert sorted(named) == sorted(get_args(Occasion))
+
+
+def test_there_is_a_page_for_each_message_of_the_servers() -> None:
+    """Those that are of no pipeline have their titles in the code that sends them, and start alike."""
+    headings = re.findall(r"^## (Ratchet: .*)$", (DOCS / "on-call.md").read_text(encoding="utf-8"), re.MULTILINE)
+    code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "plugins" / "ratchet_airflow").rglob("*.py"))
+    titles = {title for one in re.findall(r'"(Ratchet: [^"]*)"', code) for title in _each_server(one)}
+    assert len(titles) == len(headings) - 1  # and the digest, whose title is made of counts
+    assert titles < {*headings}
+
+
+def _each_server(title: str) -> tuple[str, ...]:
+    return tuple(title.replace("{server}", name) for name in get_args(Server)) if "{server}" in title else (title,)
