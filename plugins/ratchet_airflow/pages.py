@@ -83,9 +83,9 @@ def _nights(pipeline: str) -> str:
     store = open_store(settings.read().store)
     lost = [
         f"{letter.made:%Y-%m-%d %H:%M} UTC, {letter.receiver}: {letter.title}"
-        for letter in undelivered(store, installation(), pipeline)
+        for letter in undelivered(store, installation(), pipeline, _MOST_LOST)
     ]
-    return page(pipeline, nights(store, pipeline)[::-1], undelivered=lost[-_MOST_LOST:])
+    return page(pipeline, nights(store, pipeline)[::-1], undelivered=lost)
 
 
 def _verdict(pipeline: str, run_id: str) -> str:

@@ -138,9 +138,29 @@ def test_a_letter_that_nobody_takes_is_given_up_after_the_limit_and_no_sooner() 
     post.watch(timedelta(hours=2))
     assert post.lost == ["a"]
     assert post.waits() == []
-    (lost,) = undelivered(post.store, "here", "p")
+    (lost,) = undelivered(post.store, "here", "p", 9)
     assert "Alerts that reached nobody" in page("p", [], undelivered=[lost.title])
     assert "Alerts that reached nobody" not in page("p", [])
+
+
+def test_of_many_that_were_given_up_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    post, read = Post("given-up", "one"), list[str]()
+    for number in range(5):
+        made = post.now + timedelta(minutes=number)
+        letter = Letter(
+            event=f"e/{number}", receiver="oncall", pipeline="p", occasion="failure", title=f"{number}", body="",
+            kind="failure", made=made, due=made,
+        )  # fmt: skip
+        post.store.create(outbox_paths.given_up("here", "p", "oncall", letter.event), letter.model_dump_json().encode())
+    real = post.store.read
+
+    def counted(key: str) -> bytes:
+        read.append(key)
+        return real(key)
+
+    monkeypatch.setattr(post.store, "read", counted)
+    assert [letter.title for letter in undelivered(post.store, "here", "p", 2)] == ["3", "4"]
+    assert len(read) == 2
 
 
 def test_nobody_to_send_to_is_no_letter_and_an_unknown_address_is_waited_for() -> None:
@@ -309,7 +329,7 @@ def test_what_cannot_be_read_silences_nothing_else(text: bytes, tmp_path: Path) 
     assert spool.store_is_back(post.outbox()) == 1
     post.watch(timedelta(minutes=5))
     assert post.titles() == ["a", "b", "kept"]
-    assert undelivered(post.store, "here", "p") == []
+    assert undelivered(post.store, "here", "p", 9) == []
 
 
 def test_a_letter_of_a_newer_release_is_read() -> None:
@@ -411,7 +431,7 @@ def test_a_letter_for_an_address_that_was_set_empty_is_kept_as_undelivered() -> 
     post.there = []
     post.watch(timedelta(minutes=40))
     assert post.waits() == []
-    assert [letter.title for letter in undelivered(post.store, "here", "p")] == ["a"]
+    assert [letter.title for letter in undelivered(post.store, "here", "p", 9)] == ["a"]
 
 
 def test_what_is_sent_before_its_event_is_claimed_is_not_sent_again() -> None:
