@@ -91,6 +91,7 @@ def make_plan(
         _refuse_foreign(earlier, ours)
         store.create(paths.night(spec.name, earlier.data_date, run_id), b"")
         _store_bundle(store, earlier.bundle, lambda: bundle.pack(folder))
+        note_plan(store, earlier)
         return earlier
     now = datetime.now(UTC)
     store.prepare()  # first of all: a new folder is given to the user of the stages only while it is empty

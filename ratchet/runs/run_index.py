@@ -93,10 +93,15 @@ def read_index(store: Store, pipeline: str) -> RunIndex:
 
 
 def note_plan(store: Store, plan: RunPlan) -> None:
-    """Write the line of a run that was planned, and for good those of a few runs that were killed long ago."""
+    """Write the line of a run that was planned, and for good those of a few runs that were killed long ago.
+
+    Does nothing for a run that has its line: it may say more.
+    """
     settled: dict[str, IndexedRun] = {}
 
     def change(index: RunIndex) -> RunIndex:
+        if any(run.run_id == plan.run_id for run in index.runs):
+            return index
         until = datetime.now(UTC) - _UNDER_WAY
         killed = [run for run in index.runs if not run.ended and run.created < until]
         for run in killed[:_SETTLED_AT_ONCE]:

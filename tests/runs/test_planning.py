@@ -11,6 +11,7 @@ from ratchet.contracts.loading import load
 from ratchet.contracts.request import RunPlan
 from ratchet.runs.history import runs_of
 from ratchet.runs.planning import make_plan
+from ratchet.runs.run_index import nights
 from ratchet.store.file import FileStore
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
@@ -108,3 +109,29 @@ def test_a_night_is_marked_before_its_plan_so_that_a_crash_between_leaves_it_in_
             store_uri=str(tmp_path / "store"),
         )  # fmt: skip
     assert runs_of(FileStore(tmp_path / "store"), "search-ranking", date(2026, 3, 20)) == ["r"]
+
+
+def test_a_try_after_a_kill_between_plan_and_line_writes_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_DATA", str(tmp_path))
+    (tmp_path / "clicks").mkdir()
+
+    def planned(day: date) -> RunPlan:
+        return make_plan(
+            folder=FOLDER, spec=load(FOLDER), data_date=day, run_id=f"{day}", kind="local",
+            store_uri=str(tmp_path / "store"),
+        )  # fmt: skip
+
+    def shown() -> list[date]:
+        return [line.day for line in nights(FileStore(tmp_path / "store"), "search-ranking")]
+
+    before, day = date(2026, 3, 19), date(2026, 3, 20)
+    planned(before)
+    with monkeypatch.context() as killed:
+        killed.setattr("ratchet.runs.planning.note_plan", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            planned(day)
+    assert shown() == [before]
+    planned(day)
+    assert shown() == [before, day]
