@@ -66,7 +66,7 @@ def main() -> None:
     document |= {name: request[name] for name in ("fingerprint", "parts", "attempt")}
     plain = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     sealed = {"sha256": hashlib.sha256(plain.encode()).hexdigest(), "document": document}
-    place = f"published/{name}/{request['stage']}/{request['fingerprint']}/{templates[FILE]}"
+    place = "/".join(("published", name, request["stage"], request["fingerprint"], templates[FILE]))
     store.create(place, json.dumps(sealed, indent=1, ensure_ascii=False).encode())
 
 
