@@ -27,16 +27,19 @@ from team.source_variables import shell_lines
 
 ADMIN, WATCH = "admin", "ratchet-watch"
 """The first user, of Airflow and of MLflow; the user of Airflow that the watch logs in as."""
+PEOPLE_KEY = "AIRFLOW_PEOPLE_KEY"
+"""The file with the key that signs people's log-ins in a browser, for Airflow's server alone."""
 _GENERATED = (
     "postgres", "airflow-database", "mlflow-database", "redis", "airflow-admin", "airflow-watch", "mlflow-admin",
-    "mlflow-stages", "jwt", "session", "mlflow-session",
+    "mlflow-stages", "jwt", "session", "people", "mlflow-session",
 )  # fmt: skip
 WORKERS = (
     "AIRFLOW__CELERY__BROKER_URL", "AIRFLOW__CELERY__RESULT_BACKEND", "AIRFLOW__API__SECRET_KEY",
     "RATCHET_INSTALLATION", "s3-worker", "s3-orchestrator", "mlflow-credentials", "pipelines-credentials",
     variable("airflow_api"),
 )  # fmt: skip
-"""The files that a host needs which only works. No key that signs tokens is among them, but the log-in of the watch."""
+"""The files that a host needs which only works. No key that signs tokens or log-ins is among them, but the log-in of
+the watch. Airflow's `[api] secret_key` signs what asks a worker for the log of a task; see `team.webserver_config`."""
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 32
 
@@ -127,6 +130,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
         "AIRFLOW__API_AUTH__JWT_SECRET": made["jwt"],
         "RATCHET_INSTALLATION": installation_of(made["jwt"]),
         "AIRFLOW__API__SECRET_KEY": made["session"],
+        PEOPLE_KEY: made["people"],
         "AIRFLOW__CELERY__BROKER_URL": f"{broker}/0",
         "AIRFLOW__CELERY__RESULT_BACKEND": f"{broker}/1",
         "REDISCLI_AUTH": made["redis"],

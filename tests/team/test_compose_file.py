@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from flask import Flask
 
 from ratchet.contracts.errors import ConfigurationError
 from team import secret_files
@@ -106,6 +107,7 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     holders = {name: {service for service in SERVICES if name in secrets_of(service)} for name in DOCUMENT["secrets"]}
     assert holders["s3-admin"] == holders["postgres-password"] - {"postgres"} == {"init"}
     assert holders["airflow-admin-password"] == {"init"}
+    assert holders[secret_files.PEOPLE_KEY] == {"api-server"}
     assert holders["s3-worker"] == holders["mlflow-credentials"] - {"init"} == {"worker", "worker-gpu", "triggerer"}
     assert holders["s3.json"] == holders["s3.key"] == {"s3"}
     assert holders["mlflow-auth.ini"] == {"mlflow"}
@@ -122,6 +124,16 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     for worker in ("worker", "worker-gpu"):  # code that breaks out of a task does not hold the databases
         assert not {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__CORE__FERNET_KEY"} & secrets_of(worker)
         assert "AIRFLOW__API_AUTH__JWT_SECRET" not in secrets_of(worker)  # nor makes it tokens of people
+
+
+def test_a_key_that_a_worker_has_signs_no_log_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's server reads the file after its `[api] secret_key`, which workers have for the logs of tasks."""
+    file = Path(environment_of("api-server")["AIRFLOW__FAB__CONFIG_FILE"])
+    monkeypatch.setenv(secret_files.PEOPLE_KEY, "of people")
+    app = Flask("log-in")
+    app.secret_key = "of logs"
+    assert app.config.from_pyfile(str(ROOT / file.relative_to("/opt/ratchet/ours")))
+    assert app.secret_key == "of people"
 
 
 def test_the_triggerer_has_what_a_worker_follows_containers_with_and_the_databases() -> None:
