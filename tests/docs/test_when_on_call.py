@@ -39,13 +39,14 @@ def test_there_is_a_page_for_each_kind_of_alert() -> None:
 
 
 def test_there_is_a_page_for_each_message_of_the_servers() -> None:
-    """Those that are of no pipeline have their titles in the code that sends them, and start alike."""
-    headings = re.findall(r"^## (Ratchet: .*)$", (DOCS / "on-call.md").read_text(encoding="utf-8"), re.MULTILINE)
+    """Those that are of no pipeline have their titles in the code that sends them; a heading may name several."""
+    headings = re.findall(r"^## Ratchet: (.*)$", (DOCS / "on-call.md").read_text(encoding="utf-8"), re.MULTILINE)
     code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "plugins" / "ratchet_airflow").rglob("*.py"))
-    titles = {title for one in re.findall(r'"(Ratchet: [^"]*)"', code) for title in _each_server(one)}
-    assert len(titles) == len(headings) - 1  # and the digest, whose title is made of counts
-    assert titles < {*headings}
+    titles = {title for one in re.findall(r'"Ratchet: ([^"]*)"', code) for title in _each_server(one)}
+    digest = {"N ran", "N failed", "N wait for you"}  # which is made of counts
+    assert {name for heading in headings for name in heading.split(", ")} == titles | digest
 
 
 def _each_server(title: str) -> tuple[str, ...]:
+    title = title.replace("{host}", "HOST")
     return tuple(title.replace("{server}", name) for name in get_args(Server)) if "{server}" in title else (title,)
