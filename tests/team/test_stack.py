@@ -3,6 +3,7 @@
 One stack is started for all tests, which run in this order: each finds what those before it have left.
 """
 
+import hmac
 import io
 import json
 import os
@@ -17,7 +18,8 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import timedelta
-from hashlib import sha256
+from hashlib import sha256, sha512
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -40,6 +42,7 @@ from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.look import Look
 from team.backup import restore
 from team.backup_order import save_store
+from team.secret_files import PEOPLE_KEY
 from tests.runs.recorded import keep_plan
 from tests.runs.test_requests import plan
 from tests.s3_faults import faulty
@@ -169,6 +172,24 @@ def test_people_have_to_log_in(stack: TeamStack) -> None:
         with pytest.raises(HTTPError, match="401"):
             urlopen(place, timeout=60)
     assert stack.api.call("GET", "/dags")["total_entries"] >= len(EXAMPLES)
+
+
+def test_nobody_logs_in_with_a_key_that_a_worker_has(stack: TeamStack) -> None:
+    """Airflow gives a token for a cookie that remembers a log-in; that of the right key shows that it does."""
+
+    def has_token(key: str) -> bool:
+        for person in (b"1", b"2"):
+            signed = hmac.new(key.encode(), person, sha512).hexdigest()
+            server = HTTPConnection("127.0.0.1", stack.ports["airflow"], timeout=60)
+            server.request("GET", "/auth/", headers={"Cookie": f"remember_token={person.decode()}|{signed}"})
+            given = server.getresponse().headers.get_all("Set-Cookie") or []
+            server.close()
+            if any(cookie.startswith("_token=") for cookie in given):
+                return True
+        return False
+
+    assert has_token(stack.secret(PEOPLE_KEY))
+    assert not has_token(stack.secret("AIRFLOW__API__SECRET_KEY"))
 
 
 def test_a_pipeline_can_be_added_while_the_stack_runs(stack: TeamStack) -> None:
