@@ -38,6 +38,7 @@ def diagnose_installation(store: Store, *, airflow_url: str | None, pipelines: P
     yield from diagnose_runner()
     uri = environment().tracking_uri
     yield (registry := diagnose_registry(uri))
+    yield from _keeping()
     if airflow_url is not None:
         yield from diagnose_airflow(airflow_url)
     specs: list[PipelineSpec] = []
@@ -67,6 +68,21 @@ def diagnose_versions() -> Diagnosis:
         text = f"Python {version}; other versions than the stage image has: {', '.join(other)}; run `make environment`"
         return Diagnosis(name="versions", well=False, text=text)
     return Diagnosis(name="versions", well=True, text=f"Python {version}; {len(here)} libraries as in the stage image")
+
+
+def _keeping() -> Iterator[Diagnosis]:
+    """Whether anything is deleted by itself. That is for a person to choose; whoever has not chosen should know."""
+    try:
+        policy = environment().gc
+    except ConfigurationError:
+        return  # the line of the settings has it
+    text = f"what nothing needs is deleted once a week; results of runs stay {policy.results} days"
+    if not policy.weekly:
+        text = (
+            "nothing is deleted by itself, so the store and Airflow's database grow: put `weekly` into "
+            f"{variable('gc')}, or see `ratchet gc`"
+        )
+    yield Diagnosis(name="keeping", well=True, text=text)
 
 
 def _installed(name: str) -> str | None:

@@ -85,11 +85,31 @@ def test_an_installation_that_is_well(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "store").mkdir()
     code, lines = doctor(capsys, "--store", str(tmp_path / "store"))
     assert (code, {mark for mark, _, _ in lines}) == (0, {"ok"})
-    names = ["settings", "versions", "store", "clock", "disk", "engine", "gpus", "registry", "pipelines"]
+    names = ["settings", "versions", "store", "clock", "disk", "engine", "gpus", "registry", "keeping", "pipelines"]
     names += ["sources", "alerts", "alerts", "alerts"]
     assert [name for _, name, _ in lines] == [*names, "production", "production"]
     assert lines[-1][2] == "search-ranking: no model yet"
     assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("weekly,results=60", ["what nothing needs is deleted once a week; results of runs stay 60 days"]),
+        (
+            "images",
+            ["nothing is deleted by itself, so the store and Airflow's database grow: put `weekly` into RATCHET_GC"],
+        ),
+        ("daily", []),
+    ],
+)
+def test_whether_anything_is_deleted_by_itself(
+    policy: str, said: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RATCHET_GC", policy)
+    _, lines = doctor(capsys, "--store", str(tmp_path))
+    assert [text.partition(", or see")[0] for _, name, text in lines if name == "keeping"] == said
+    assert (lines[0][0] == "WRONG") == (policy == "daily")
 
 
 def test_a_store_that_the_first_run_makes_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
