@@ -1,9 +1,10 @@
 """One night of many pipelines whose stages compute nothing: what `night200` and `night200-team` measure.
 
-Some pipelines begin before the others, and their first stage waits: their tasks are left to the triggerer. Airflow's
-memory is compared with that of the same Airflow before its first run. Then all others begin at once. Their stages are
-containers that publish the result of a template, which was computed once, and end. All else is real: planning, leases,
-the engine, outcomes, alerts.
+Some pipelines begin before the others, and their first stage waits: their tasks are left to the triggerer. The first of
+them, one for each slot of the executor, make Airflow load what it keeps and begin its workers. Its memory with these is
+compared with that with all of them, so that what each further stage takes is known. Then all others begin at once.
+Their stages are containers that publish the result of a template, which was computed once, and end. All else is real:
+planning, leases, the engine, outcomes, alerts.
 
 The delay of a task is from `queued_when` to `start_date` by Airflow's REST API: its scheduler queues a task only when
 the task's pool and the executor have a free slot. What a task waits for these slots is shown as well: from
@@ -51,21 +52,27 @@ Measure = Callable[[], Mapping[str, float]]
 
 
 class Airflow(NamedTuple):
-    """One that runs. memory: of each server in MiB. processor: the seconds of each so far. go: ends the waiting."""
+    """One that runs. slots: its tasks that run at once, each in a process that stays.
+
+    memory: of each server in MiB. processor: the seconds of each so far. go: ends the waiting.
+    """
 
     api: AirflowApi
+    slots: int
     memory: Measure
     processor: Measure
     go: Callable[[], None]
 
 
 class Night(NamedTuple):
-    """grown_mib: memory of each server with the stages that wait. tasks: those of the others, by Airflow's API.
+    """once_mib: what the memory of each server grew by with the first stages that wait, one for each slot.
 
-    seconds: until the last of the others has ended. idle_mib: before the first run. peak_mib: with all of them.
+    each_mib: what it grew by with each further one. tasks: those of the others, by Airflow's API. seconds: until the
+    last of the others has ended. idle_mib: before the first run. peak_mib: with all of them.
     """
 
-    grown_mib: dict[str, float]
+    once_mib: dict[str, float]
+    each_mib: dict[str, float]
     tasks: list[dict[str, Any]]
     seconds: float
     processor_s: dict[str, float]
@@ -74,8 +81,9 @@ class Night(NamedTuple):
 
     def needs(self, server: str) -> str:
         """What a server needed, in words."""
-        memory = f"{self.idle_mib[server]:.0f} MiB idle, {self.grown_mib[server]:+.0f} with the stages that wait"
-        return f"{memory}, at most {self.peak_mib[server]:.0f} MiB, {self.processor_s[server]:.0f} s of a core"
+        memory = f"{self.idle_mib[server]:.0f} MiB idle, {self.once_mib[server]:+.0f} with the first stages that wait"
+        more = f"{self.each_mib[server]:+.1f} with each further one, at most {self.peak_mib[server]:.0f} MiB"
+        return f"{memory}, {more}, {self.processor_s[server]:.0f} s of a core"
 
 
 def names(pipelines: int, waiting: int) -> tuple[list[str], list[str]]:
@@ -100,9 +108,9 @@ def measure(airflow: Airflow, waiting: list[str], others: list[str]) -> Night:
     for name in (*waiting, *others):
         api.wait_for_dag(name, seconds=600)
     idle = steady(airflow.memory, seconds=_STEADY_S)
-    _begin(api, waiting)
-    _until(api, lambda: _count(api, "taskInstances", state="deferred", task_id="ingest") == len(waiting))
-    held = steady(airflow.memory, seconds=_STEADY_S)
+    first, further = waiting[: airflow.slots], waiting[airflow.slots :]
+    with_first = _with_more(airflow, first, len(first))
+    with_all = _with_more(airflow, further, len(waiting))
     before = airflow.processor()
     with _peak(airflow.memory) as peak:
         begin = time.monotonic()
@@ -113,8 +121,15 @@ def measure(airflow: Airflow, waiting: list[str], others: list[str]) -> Night:
     airflow.go()
     _until(api, lambda: _succeeded(api) == len(others) + len(waiting))
     tasks = [task for name in others for task in api.tasks(name, _RUN).values()]
-    grown, needed = ({name: two[name] - one[name] for name in one} for one, two in ((idle, held), (before, after)))
-    return Night(grown, tasks, seconds, needed, idle, peak)
+    each = {name: grown / len(further) for name, grown in _less(with_all, with_first).items()}
+    return Night(_less(with_first, idle), each, tasks, seconds, _less(after, before), idle, peak)
+
+
+def _with_more(airflow: Airflow, more: list[str], waiting: int) -> Mapping[str, float]:
+    """The memory of each server once some more pipelines wait, which makes so many."""
+    _begin(airflow.api, more)
+    _until(airflow.api, lambda: _count(airflow.api, "taskInstances", state="deferred", task_id="ingest") == waiting)
+    return steady(airflow.memory, seconds=_STEADY_S)
 
 
 def result(name: str, night: Night, waiting: list[str], others: list[str]) -> Result:
@@ -123,7 +138,7 @@ def result(name: str, night: Night, waiting: list[str], others: list[str]) -> Re
     once = [one for one in started if _seconds(one, "queued_when", "start_date") >= 0]
     queued = sorted(_seconds(one, "queued_when", "start_date") for one in once)
     waited = sorted(_seconds(one, "scheduled_when", "queued_when") for one in once if one["scheduled_when"])
-    each = sum(night.grown_mib.values()) / len(waiting)
+    each = sum(night.each_mib.values())
     return Result(
         name=name,
         ratio=max(_high(queued) / _GOAL_S, each / _GOAL_MIB),
@@ -134,7 +149,7 @@ def result(name: str, night: Night, waiting: list[str], others: list[str]) -> Re
         peer_name="MiB of Airflow's memory for each stage that runs",
         rows=(
             ("pipelines", f"{len(waiting)} that wait, and {len(others)} at once"),
-            ("memory for each stage that waits", f"{each:.1f} MiB"),
+            ("memory for each stage that waits", f"{each:.1f} MiB, and {sum(night.once_mib.values()):.0f} MiB once"),
             ("tasks", f"{len(started)}, {len(started) / night.seconds:.2f} a second"),
             ("tasks among them that were left to the triggerer, without a delay", str(len(started) - len(once))),
             ("the night", f"{night.seconds:.0f} s"),
@@ -171,6 +186,10 @@ def _count(api: AirflowApi, what: str, **asked: str) -> int:
     place = "/dags/~/dagRuns" if what == "dagRuns" else f"/dags/~/dagRuns/~/{what}"
     query = urlencode({"run_id_prefix_pattern": _RUN, "limit": 1, **asked})
     return int(api.call("GET", f"{place}?{query}")["total_entries"])
+
+
+def _less(after: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    return {name: after[name] - before[name] for name in before}
 
 
 def _seconds(task: dict[str, Any], first: str, last: str) -> float:

@@ -23,6 +23,8 @@ from ratchet.contracts.environment import variable
 from ratchet.samples.clicks import write
 
 _DEFER_S = "5"
+_SLOTS = 4
+"""Of `make serve`."""
 
 
 def run(*, full: bool) -> Result:
@@ -57,7 +59,9 @@ def _night(home: Path, waiting: list[str], others: list[str]) -> Night:
             services.start()
             services.wait()
             api = AirflowApi(services.airflow_url, services.user, services.password)
-            return measure(Airflow(api, partial(memory, home), partial(processor_seconds, home), go), waiting, others)
+            return measure(
+                Airflow(api, _SLOTS, partial(memory, home), partial(processor_seconds, home), go), waiting, others
+            )
         finally:
             go()
             services.stop()

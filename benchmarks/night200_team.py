@@ -41,8 +41,8 @@ _WELL_S = 600.0
 
 
 def run(*, full: bool) -> Result:
-    """200 pipelines, 20 of which wait, for --full; else 20 and 10."""
-    waiting, others = names(200, 20) if full else names(20, 10)
+    """200 pipelines, 20 of which wait, for --full; else 24 and 14."""
+    waiting, others = names(200, 20) if full else names(24, 14)
     with tempfile.TemporaryDirectory(prefix="ratchet-night200-") as folder:
         home = Path(folder)
         home.chmod(0o755)
@@ -82,7 +82,7 @@ def _night(home: Path, waiting: list[str], others: list[str]) -> Night:
         containers = {member.service: member.container for member in stack.members() if member.service in _SERVICES}
         client = ended.enter_context(connect())
         memory, processor = (partial(_asked, client, containers, part) for part in ("memory", "processor"))
-        return measure(Airflow(api, memory, processor, go), waiting, others)
+        return measure(Airflow(api, settings.worker_tasks, memory, processor, go), waiting, others)
 
 
 @contextmanager

@@ -45,8 +45,9 @@ def test_a_task_that_was_queued_to_go_on_after_the_triggerer_shortens_no_delay()
         times = {"scheduled_when": 0, "queued_when": queued_s, "start_date": started_s}
         return {name: (begin + timedelta(seconds=at)).isoformat() for name, at in times.items()}
 
-    night = Night({"scheduler": 8.0}, [task(1, 31), task(90, 20), task(95, 20)], 100.0, {}, {}, {})
+    night = Night({"scheduler": 8.0}, {"scheduler": 2.0}, [task(1, 31), task(90, 20), task(95, 20)], 100.0, {}, {}, {})
     made = result("night200", night, ["waits-000"], ["night-000"])
     assert made.ours == 30.0
+    assert made.peer == 2.0  # what the first stages took once does not count
     assert ("tasks", "3, 0.03 a second") in made.rows
     assert ("tasks among them that were left to the triggerer, without a delay", "2") in made.rows
