@@ -45,10 +45,10 @@ train: {{objective: binary}}
 
 
 def run(*, full: bool) -> Result:
-    """A year of one pipeline, or of 20."""
+    """A year of two pipelines, or of 200 for --full."""
     today = datetime.now(UTC).date()
     store, clock = MemoryStore("benchmark-gc"), Clock()
-    names = [f"pipeline-{number}" for number in range(20 if full else 2)]
+    names = [f"pipeline-{number}" for number in range(200 if full else 2)]
     seconds, calls, seen, gone = 0.0, 0, 0, 0
     with patch("ratchet.store.memory.time", clock):
         for number in range(_DAYS):
