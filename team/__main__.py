@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ratchet.checkout import ROOT
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
-from ratchet.runners.devices import host_devices
+from ratchet.runners.devices import host_devices, why_silent
 from team import backup, preflight, secret_files
 from team.backup_folder import backups_of, describe_last
 from team.ending import end_stages
@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             return int(ConfigurationError.code)
     if options.verb == "restore":
         return _restore(settings, options.source, console)
-    images = _images(settings) if options.verb == "up" else {}
+    images = _images(settings, console) if options.verb == "up" else {}
     stack = Stack(ROOT, settings, images)
     match options.verb:
         case "up":
@@ -97,7 +97,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
 
 def _restore(settings: Settings, source: str, console: Console) -> int:
     folder = backup.find(Stack(ROOT, settings, {}), source, console)  # before minutes of building images
-    stack = Stack(ROOT, settings, _images(settings))
+    stack = Stack(ROOT, settings, _images(settings, console))
     backup.restore(stack, folder, console)
     return _start_all(stack, console)
 
@@ -233,9 +233,22 @@ def _addresses(stack: Stack, console: Console) -> None:
         )
 
 
-def _images(settings: Settings) -> dict[str, str]:
+def _devices(settings: Settings, console: Console) -> str:
+    """The GPUs of this host, with commas. Raises Unavailable if its driver does not say, where it has no other work."""
+    if settings.gpus is not None:
+        return settings.gpus
+    if why := why_silent():
+        said = f"nvidia-smi of this host lists no GPUs: {why}"
+        remedy = "run nvidia-smi; after an upgrade of the driver the host may have to be restarted"
+        if settings.main_host:
+            raise Unavailable(said, remedy=remedy)
+        console.print(f"up: {said}; no training here has one until the next `make up`; to do: {remedy}", markup=False)
+    return host_devices().listed
+
+
+def _images(settings: Settings, console: Console) -> dict[str, str]:
     """Build or pull missing images. The variables for Compose: the tags of our own images, and this host's GPUs."""
-    devices = settings.gpus if settings.gpus is not None else host_devices().listed
+    devices = _devices(settings, console)
     named = {"RATCHET_GPUS": devices}
     if settings.main_host:  # stages there run in the images of the main host, which were copied there
         return {**named, "RATCHET_AIRFLOW_IMAGE": _image("airflow")}

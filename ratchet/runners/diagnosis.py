@@ -11,7 +11,7 @@ from ratchet.contracts.diagnosis import Diagnosis
 from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import RatchetError
 from ratchet.runners.choice import stage_image
-from ratchet.runners.devices import host_devices
+from ratchet.runners.devices import host_devices, why_silent
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import connect, engine_available
 from ratchet.store.diagnosis import diagnose_clock, diagnose_disk
@@ -83,6 +83,9 @@ def _devices() -> Diagnosis:
         found = host_devices()
     except RatchetError as error:
         return Diagnosis(name="gpus", well=False, text=f"{error.cause}; {error.remedy}")
+    if why := why_silent():
+        text = f"nvidia-smi of this host lists no GPUs: {why}; run it; after an upgrade of the driver restart the host"
+        return Diagnosis(name="gpus", well=None, text=text)
     wanted = environment().pool_gpu or 0
     if wanted > len(found.names):
         text = f"{variable('pool_gpu')} is {wanted}, and this host has {len(found.names)}; lower it, or list more GPUs"

@@ -284,6 +284,16 @@ def test_gpus_that_are_promised_and_not_there(monkeypatch: pytest.MonkeyPatch) -
     assert "RATCHET_POOL_GPU is 2, and this host has 1" in problems(diagnose_runner())[0]
 
 
+def test_a_driver_that_does_not_answer_is_no_host_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'Driver/library version mismatch'\nexit 18\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("RATCHET_RUNNER", "process")
+    monkeypatch.delenv("RATCHET_GPUS", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert "lists no GPUs: Driver/library version mismatch" in problems(diagnose_runner())[0]
+
+
 def test_a_registry_that_does_not_answer_or_refuses(nowhere: str) -> None:
     assert diagnose_registry(f"http://{nowhere}").well is None
     assert diagnose_registry("databricks://here").well is None

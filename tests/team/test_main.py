@@ -10,10 +10,13 @@ from pathlib import Path
 
 import docker
 import pytest
+from rich.console import Console
 
 import team.__main__
+from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.labels import Label
 from team.backup_folder import backups_of
+from team.settings import Settings
 from team.stack import Stack
 from tests.team.containers import LASTS, Starts, member
 from tests.waiting import until
@@ -246,3 +249,23 @@ def test_logs_of_a_service_that_is_none_end_with_one_line_of_ours(
     assert run("logs", "nobody") == 69
     (line,) = said(capsys)
     assert line.startswith("logs: docker compose logs failed")
+
+
+def test_a_driver_that_does_not_answer_is_told_and_starts_no_host_that_only_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its trainings would end for good, as on a host without GPUs."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'Driver/library version mismatch'\nexit 18\n")
+    program.chmod(0o755)
+    monkeypatch.delenv("RATCHET_GPUS", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    devices, console = team.__main__._devices, Console(width=300)
+    assert devices(Settings(), console) == ""
+    assert said(capsys)[0].startswith("up: nvidia-smi of this host lists no GPUs: Driver/library version mismatch; ")
+    worker = Settings(main_host="10.0.0.1", listen="10.0.0.2")
+    with pytest.raises(Unavailable, match="lists no GPUs: Driver/library version mismatch; to do: run nvidia-smi"):
+        devices(worker, console)
+    assert devices(worker.model_copy(update={"gpus": "0,1"}), console) == "0,1"
+    program.unlink()
+    assert devices(worker, console) == ""
