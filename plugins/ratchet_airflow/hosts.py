@@ -9,18 +9,21 @@ from contextlib import contextmanager
 
 from ratchet.contracts.outages import OnAnotherHost
 from ratchet.runners.devices import TooFewDevices
+from ratchet.runners.runner import Runner
 from ratchet.runs.known_hosts import hosts
 from ratchet.store.base import Store
 from ratchet_airflow.run_id import installation
 
 
 @contextmanager
-def larger_hosts_wanted(store: Store) -> Iterator[None]:
-    """Turn TooFewDevices into OnAnotherHost where another host has enough of them."""
+def larger_hosts_wanted(store: Store, runner: Runner) -> Iterator[None]:
+    """Turn TooFewDevices into OnAnotherHost where another host than that of the runner has enough of them."""
     try:
         yield
     except TooFewDevices as error:
-        larger = next((host.name for host in hosts(store, installation()) if host.gpus >= error.wanted), None)
+        here = runner.engine.id if runner.engine is not None else None
+        others = (host for host in hosts(store, installation()) if host.engine != here)
+        larger = next((host.name for host in others if host.gpus >= error.wanted), None)
         if larger is None:
             raise
         raise OnAnotherHost(

@@ -110,7 +110,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             store, plan, self.stage,
             no_end=(AirflowRescheduleException, TaskDeferred), try_number=context["ti"].try_number,
             again=lambda error: goes_on(self, context, error),
-        ) as record, larger_hosts_wanted(store):  # fmt: skip
+        ) as record, larger_hosts_wanted(store, runner):  # fmt: skip
             name, late = _attempt_name(context), Waits(context, SOURCE)
             settled: Outcome | Work | None = None
             if begun is not None:

@@ -188,9 +188,15 @@ def _look_for_the_watch() -> None:
 
 def _mark_this_host() -> None:
     """Mark that it is there, for which the watch looks, and how many GPUs it has, if its driver says it."""
-    if engine_available() is None:
-        store, engine = open_store(settings.read().store), DockerRunner().engine
-        mark_host(store, installation(), engine, None if why_silent() else len(host_devices().names))
+    if engine_available() is not None:
+        return
+    store, engine = open_store(settings.read().store), DockerRunner().engine
+    try:
+        gpus = None if why_silent() else len(host_devices().names)
+    except ConfigurationError:
+        mark_host(store, installation(), engine, None)
+        raise
+    mark_host(store, installation(), engine, gpus)
 
 
 if __name__ == "__main__":

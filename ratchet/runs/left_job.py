@@ -148,7 +148,9 @@ class Follower:
                     why = Why("its container is gone", again=True)
                     break
                 except Unavailable as error:
-                    if time.monotonic() - answered > following.PATIENCE_S + work.grace_s:
+                    now = time.monotonic()
+                    # Past its time it is to be stopped, though its attempt may not go on for days.
+                    if now - answered > following.PATIENCE_S + work.grace_s and now < last:
                         why = Why(error.cause, again=True)
                         break
                     self._over.wait(1)

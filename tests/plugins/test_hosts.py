@@ -1,11 +1,13 @@
 """A training that this host is too small for: where another host is large enough, it waits for that one."""
 
 import uuid
+from typing import Any
 
 import pytest
 
 from ratchet.contracts.errors import Unavailable
 from ratchet.runners.devices import TooFewDevices, require_devices
+from ratchet.runners.process import ProcessRunner
 from ratchet.runners.runner import Engine
 from ratchet.runs import known_hosts
 from ratchet.runs.known_hosts import hosts, mark_host
@@ -13,7 +15,7 @@ from ratchet.store.base import Store
 from ratchet.store.memory import MemoryStore
 from ratchet_airflow.hosts import larger_hosts_wanted
 
-LARGE = Engine("large/1", "large")
+LARGE, SMALL = Engine("large/1", "large"), Engine("small/1", "small")
 
 
 @pytest.fixture
@@ -23,12 +25,18 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("RATCHET_GPUS", "fake:0")
     store = MemoryStore(uuid.uuid4().hex)
     mark_host(store, "here", LARGE, 4)
-    mark_host(store, "here", Engine("small/1", "small"), 1)
+    mark_host(store, "here", SMALL, 1)
     return store
 
 
+class Small(ProcessRunner):
+    """The runner of this host."""
+
+    engine: Any = SMALL
+
+
 def train(store: Store, gpus: int) -> None:
-    with larger_hosts_wanted(store):
+    with larger_hosts_wanted(store, Small()):
         require_devices(gpus, "train")
 
 
@@ -36,6 +44,14 @@ def test_a_host_that_has_enough_is_waited_for(store: Store) -> None:
     with pytest.raises(Unavailable, match=r"train needs 4 GPUs, and this host has 1 \(0\); large has enough; to do"):
         train(store, 4)
     train(store, 1)
+
+
+def test_a_host_does_not_wait_for_itself(store: Store) -> None:
+    """As where its reaper counts devices that its workers do not have."""
+    mark_host(store, "here", LARGE, 0)
+    mark_host(store, "here", SMALL, 4)
+    with pytest.raises(TooFewDevices):
+        train(store, 4)
 
 
 def test_what_no_host_of_this_installation_has_is_final(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

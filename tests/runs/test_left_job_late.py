@@ -13,6 +13,7 @@ import pytest
 from ratchet.contracts.errors import Interrupted
 from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.labels import Label
+from ratchet.runners import following
 from ratchet.runners.engine import EngineSilent
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
@@ -124,7 +125,11 @@ def seconds(work: Work) -> float:
     return lease.seconds
 
 
-def test_after_a_silence_of_the_engine_a_job_past_its_time_still_has_a_notice_and_its_whole_grace() -> None:
+def test_after_a_silence_of_the_engine_a_job_past_its_time_still_has_a_notice_and_its_whole_grace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also after a long one: in a DAG that is paused nobody else would stop it."""
+    monkeypatch.setattr(following, "PATIENCE_S", 0.2)
     runner = Made(deaf=True, silent=(TIME_S / 2, TIME_S + 1.5 * GRACE_S))
     followed(runner)
     (killed,) = runner.kills
