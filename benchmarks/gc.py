@@ -25,13 +25,17 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import Pins, Promotion, RunPlan
 from ratchet.contracts.result import Artifact, PublishedResult
 from ratchet.runs.outcomes import outcome_of
+from ratchet.runtime.held_days import table_of
 from ratchet.store.memory import MemoryStore
 from ratchet.store.publishing import Transaction, find_result
+from tests.collection.village_rows import Tables
 
 _POLICY = Policy()
 _DAYS, _WEEK = 365, 7
 _WINDOW = 7
-_WEIGHTS, _ARRAYS, _CHECKPOINT = 20_000, 2_000, 60_000
+_WEIGHTS, _ARRAYS, _CHECKPOINT, _ROWS = 20_000, 2_000, 60_000, 3_000
+_REWRITTEN = 3
+"""The source rewrites so many days before the newest one each night."""
 _FAILS = 10
 """One training in so many fails for good, and leaves a checkpoint."""
 _CALLS = ("read", "create", "replace", "upload", "list", "head", "delete")
@@ -92,6 +96,7 @@ def make_night(store: MemoryStore, name: str, day: date, *, number: int) -> None
     plan = _plan(name, run_id, day, bundle)
     store.create(paths.plan(name, run_id), plan.model_dump_json(by_alias=True).encode())
     days = [day - timedelta(days=back) for back in range(_WINDOW)]
+    _end(store, name, run_id, _ingest(store, plan, {one: min((day - one).days, _REWRITTEN) for one in days}))
     parts = {f"rows.{one}": _take(store, name, paths.day_part("features"), f"{one}", _ARRAYS) for one in days}
     rows = {key: part.result.outputs["rows"] for key, part in parts.items()}
     _end(store, name, run_id, _take(store, name, "features", f"{day}", 500, rows))
@@ -103,6 +108,16 @@ def make_night(store: MemoryStore, name: str, day: date, *, number: int) -> None
     _end(store, name, run_id, _take(store, name, "train", f"{day}", _WEIGHTS))
     _end(store, name, run_id, _take(store, name, "evaluate", f"{day}", 3_000))
     store.create(paths.log(name, run_id, "train", 1), os.urandom(2_000))
+
+
+def _ingest(store: MemoryStore, plan: RunPlan, revisions: dict[date, int]) -> PublishedResult:
+    """revisions: how often the source has rewritten each day."""
+    tables = _tables(store, plan.spec.name, table_of(plan.spec))
+    texts = {day: f"{day} {revision}".ljust(_ROWS) for day, revision in revisions.items()}
+    return tables.ingest(texts, {}, "attempt")
+
+
+_tables = cache(Tables)
 
 
 @cache
@@ -156,8 +171,11 @@ def _bytes_of_policy(store: MemoryStore, names: list[str]) -> float:
     records = [one for one in listed if one.key.startswith((paths.FIRST[0], paths.FIRST[1])) and ".log" not in one.key]
     manifests = [one.bytes for one in listed if one.key == paths.manifest(paths.published_prefix(one.key))]
     mean = sum(manifests) / max(len(manifests), 1)
-    of_results = (a_night + mean * 4) * kept + _ARRAYS * (_WINDOW - 1)
-    return sum(one.bytes for one in records) + of_results * len(names)
+    of_results = (a_night + mean * 5) * kept + _ARRAYS * (_WINDOW - 1)
+    of_rows = _ROWS * (_DAYS + _WINDOW - 1 + _REWRITTEN * kept)
+    logs = [one.bytes for one in listed if one.key.startswith("tables/") and not one.key.endswith(".parquet")]
+    days = mean * of_rows / _ROWS  # the manifests of days
+    return sum(one.bytes for one in records) + sum(logs) + (of_results + of_rows + days) * len(names)
 
 
 @contextmanager

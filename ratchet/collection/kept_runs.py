@@ -6,7 +6,7 @@ A change here violates the promise of the project when a record that cannot be r
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TypeVar
 
 from ratchet.contracts import paths
@@ -111,6 +111,8 @@ def _named(store: Store, run: Run) -> list[str]:
     plan, there = run.plan, {entry.key for entry in run.entries}
     found = [*plan.champion.manifests.values()] if plan.champion is not None else []
     found += [plan.parent.weights.key, plan.parent.description.key] if plan.parent is not None else []
+    days = chain(plan.source, *(one.days for one in plan.joins.values()))
+    found += [day.held.file.key for day in days if day.held is not None]
     for stage in STAGES:
         key = paths.outcome(plan.spec.name, run.run_id, stage)
         outcome = _read(store, key, Outcome) if key in there else None

@@ -6,12 +6,13 @@ result that stays names is a leftover.
 A change here violates the promise of the project when a file goes that a manifest names which stays.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
 from ratchet.collection.findings import Findings, Wholes
-from ratchet.contracts import paths
+from ratchet.collection.named_rows import NamedRows
+from ratchet.contracts import paths, summaries
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import STAGES
 from ratchet.store.base import Store
@@ -30,24 +31,28 @@ def is_part(prefix: str) -> bool:
 
 
 class Marks:
-    """The published files of a pipeline. prefixes: the files by result. stays: why each result stays."""
+    """The published files of a pipeline. prefixes: the files by result. stays: why each result stays.
+
+    named: the keys of files that what stays names, each with why that stays. snapshots: of the results of ingest.
+    """
 
     def __init__(self, store: Store, pipeline: str) -> None:
-        self._store, self._pipeline = store, pipeline
+        self._store, self.pipeline = store, pipeline
         listed = store.list(paths.published(pipeline))
         self.prefixes = {
             prefix: list(group)
             for prefix, group in groupby(listed, key=lambda entry: paths.published_prefix(entry.key))
         }
         self.stays: dict[str, str] = {}
-        self._named: set[str] = set()
+        self.named: dict[str, str] = {}
+        self.snapshots = NamedRows()
         self._next: list[str] = []
         self._whole: set[str] = set()
         """Prefixes of which no file is a leftover."""
 
     def keep(self, key: str, why: str) -> None:
         """A file, or a prefix, stays, and with it all that its result names."""
-        self._named.add(key)
+        self.named.setdefault(key, why)
         prefix = paths.published_prefix(key)
         if prefix in self.prefixes and prefix not in self.stays:
             self.stays[prefix] = why
@@ -61,30 +66,31 @@ class Marks:
     def keep_indexes(self) -> None:
         """The documents that say which parts the last night used."""
         for prefix in filter(is_part, self.prefixes):
-            index = paths.parts_index(self._pipeline, prefix.split("/")[2])
+            index = paths.parts_index(self.pipeline, prefix.split("/")[2])
             if index.startswith(f"{prefix}/"):
                 self._whole.add(prefix)
                 self.keep(index, "the next night reads it")
 
-    def keep_days(self) -> None:
-        """The manifests of days of the snapshot, whatever lies beside them.
+    def keep_days(self, gone: Collection[str]) -> None:
+        """The manifests of days of the snapshot, whatever lies beside them, but of those whose rows go.
 
         A lost index is made again from them, and a purge reads them. Raises CorruptArtifact for a damaged one.
         """
-        place = paths.published(self._pipeline, paths.day_part("ingest"))
-        for prefix, entries in self.prefixes.items():
-            keys, manifest = {entry.key for entry in entries}, paths.manifest(prefix)
-            if (
-                prefix.startswith(f"{place}/")
-                and manifest in keys
-                and (keys == {manifest} or self._has_no_file(prefix))
-            ):
-                self.keep(prefix, "it says what the snapshot has of a day")
-
-    def _has_no_file(self, prefix: str) -> bool:
-        """Whether a result names no file of its own: what lies beside its manifest is of attempts before."""
-        outputs = self._read(paths.manifest(prefix)).result.outputs.values()
-        return not any(one.key.startswith(f"{prefix}/") for one in outputs)
+        place = paths.published(self.pipeline, paths.day_part("ingest"))
+        left = [
+            prefix
+            for prefix, entries in self.prefixes.items()
+            if prefix.startswith(f"{place}/")
+            and prefix not in self.stays
+            and any(entry.key == paths.manifest(prefix) for entry in entries)
+        ]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for prefix, found in zip(left, pool.map(self._read, map(paths.manifest, left)), strict=True):
+                outputs = [one.key for one in found.result.outputs.values()]
+                # One that names a file of its own has rows that are kept for another model.
+                if not any(key.startswith(f"{prefix}/") or key in gone for key in outputs):
+                    self.stays[prefix] = why = "it says what the snapshot has of a day"
+                    self._keep_outputs(found, why)
 
     def keep_younger(self, than_ns: int, why: str, *, only: Callable[[str], bool] = bool) -> None:
         """Results with a file that was written since."""
@@ -110,8 +116,8 @@ class Marks:
             for entry in (entry for entry in self.prefixes[prefix] if entry.key.startswith(aside)):
                 found = self._read(entry.key)
                 names = {one.key for one in found.result.outputs.values()}
-                if entry.modified_ns > before_ns or entry.key in self._named or not names.isdisjoint(self._named):
-                    self._named.add(entry.key)
+                if entry.modified_ns > before_ns or entry.key in self.named or not names.isdisjoint(self.named):
+                    self.named.setdefault(entry.key, why)
                     self._keep_outputs(found, why)
         self.follow()
 
@@ -127,7 +133,7 @@ class Marks:
                 continue
             for entry in entries:
                 is_used = (
-                    entry.key in self._named or entry.key == manifest or prefix in self._whole or prefix == entry.key
+                    entry.key in self.named or entry.key == manifest or prefix in self._whole or prefix == entry.key
                 )
                 limit = aside_ns if entry.key.startswith(f"{paths.damaged(prefix)}/") else before_ns
                 if is_used or entry.modified_ns > limit:
@@ -140,5 +146,7 @@ class Marks:
         return read_manifest(self._store, key)
 
     def _keep_outputs(self, found: PublishedResult, why: str) -> None:
+        if found.result.stage == "ingest" and "table" in found.result.summary:  # that of a share has none
+            self.snapshots.add(summaries.snapshot(found.result), why)
         for one in found.result.outputs.values():
             self.keep(one.key, why)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ratchet.collection.named_rows import NamedRows
 from ratchet.contracts import paths
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.version_record import VersionRecord
@@ -24,13 +25,14 @@ from ratchet.tracking.use_registry import use_registry
 class Roots:
     """files: keys of manifests and files, each with what names it. runs: (pipeline, run) that a ledger names.
 
-    unread: why a model's ledger, its records or its registry could not be read, by model.
+    rows: of all versions. unread: why a model's ledger, its records or its registry could not be read, by model.
     """
 
     files: dict[str, str] = field(default_factory=dict)
     runs: set[tuple[str, str]] = field(default_factory=set)
     bundles: set[str] = field(default_factory=set)
     images: set[str] = field(default_factory=set)
+    rows: NamedRows = field(default_factory=NamedRows)
     unread: dict[str, RatchetError] = field(default_factory=dict)
 
 
@@ -81,6 +83,7 @@ def _of_model(store: Store, tracking_uri: str | None, model: str, keys: list[str
         )
         found.bundles.add(record_of.bundle.key)
         found.images.add(record_of.pins.image)
+        found.rows.add(record_of.snapshot, f"version {record_of.version} of {model}")
         if record_of.digest in {*in_office, alias}:
             why = f"version {record_of.version} of {model}, which was in production or has the alias"
             for named in _named(record_of):

@@ -14,6 +14,7 @@ from ratchet.collection.kept_runs import DAY_NS, Runs, named, read_runs
 from ratchet.collection.marks import Marks, is_part
 from ratchet.collection.records import Records
 from ratchet.collection.roots import Roots
+from ratchet.collection.rows import Rows
 from ratchet.contracts import paths
 from ratchet.contracts.collection import Policy
 from ratchet.contracts.errors import Unavailable
@@ -54,7 +55,11 @@ def survey(store: Store, pipeline: str, roots: Roots, policy: Policy, now_ns: in
     working = frozenset(entry.key.split("/")[2] for entry in live)
     runs, findings = read_runs(store, pipeline, policy, now_ns), Findings()
     marks = _mark(store, pipeline, roots, policy, now_ns, runs, live)
-    marks.count(findings, before_ns=now_ns - policy.grace * DAY_NS, aside_ns=now_ns - policy.results * DAY_NS)
+    before_ns, aside_ns = now_ns - policy.grace * DAY_NS, now_ns - policy.results * DAY_NS
+    rows = Rows(store, pipeline, before_ns, f"younger than {policy.grace} days")
+    gone = _keep_days(marks, rows, roots, aside_ns)
+    marks.count(findings, before_ns=before_ns, aside_ns=aside_ns)
+    rows.count(gone, findings)
     records = Records(store=store, pipeline=pipeline, policy=policy, now_ns=now_ns, findings=findings)
     stay = records.of_runs(runs, {run_id for name, run_id in roots.runs if name == pipeline})
     records.of_checkpoints(working)
@@ -91,16 +96,28 @@ def _mark(
     return marks
 
 
+def _keep_days(marks: Marks, rows: Rows, roots: Roots, aside_ns: int) -> frozenset[str]:
+    """Keep the manifests of rows that stay, and what these replaced lately; the files of rows that go."""
+    while True:
+        gone = rows.unnamed(marks.named, marks.snapshots, roots.rows)
+        marks.keep_days(gone)
+        marks.follow()
+        marks.follow_superseded(aside_ns)
+        if gone.isdisjoint(marks.named):
+            return gone
+
+
 def _keep_for_the_next_night(
     store: Store, pipeline: str, policy: Policy, now_ns: int, runs: Runs, marks: Marks
 ) -> None:
     """Parts of days that the last night used, and those that are younger than the window, counted from its end.
 
+    Rows that a run has used since stay as long as parts that it made of them: a purge finds those by the rows.
+
     A sum of days, of which no document says whether it was used, was written when the last of its days came: that is a
     window before the newest date at most.
     """
     marks.keep_indexes()
-    marks.keep_days()
     why = "the next night may take it"
     for part in sorted({prefix.split("/")[2] for prefix in marks.prefixes if is_part(prefix)}):
         for found in indexed_parts(store, paths.parts_index(pipeline, part)):
@@ -109,4 +126,9 @@ def _keep_for_the_next_night(
     today = datetime.fromtimestamp(now_ns / 1e9, UTC).date()
     pause = max((today - max(run.plan.data_date for run in newest)).days, 0)
     window = max(run.plan.spec.source.window_days for run in newest)
-    marks.keep_younger(now_ns - (window + pause + policy.grace) * DAY_NS, why, only=is_part)
+    before_ns = now_ns - (window + pause + policy.grace) * DAY_NS
+    marks.keep_younger(before_ns, why, only=is_part)
+    for _, keys in named(store, [run for run in runs.planned if not run.why and run.newest_ns > before_ns]):
+        for key in keys:
+            if key.startswith(f"{paths.table(marks.pipeline)}/"):
+                marks.keep(key, "parts that were made of it stay")

@@ -12,7 +12,7 @@ from ratchet.runs.outcomes import outcome_of_stage, outcomes
 from ratchet.runtime.held_days import table_of
 from ratchet.store.base import Store
 from ratchet.store.documents import read_document
-from ratchet.store.removals import in_its_place, removals, successors
+from ratchet.store.removals import expired, in_its_place, removals, successors
 
 
 def runs_of(store: Store, pipeline: str, day: date) -> list[str]:
@@ -55,7 +55,8 @@ def first_judged(store: Store, pipeline: str, day: date) -> RunPlan | None:
 
     That is its own night: the first scheduled run that came to a verdict; without one, the first other run that was
     planned when the date was over. Until then a run sees a part of the day. What a run saw that failed before is no
-    result to repeat: the cause may be data that has been delivered since.
+    result to repeat: the cause may be data that has been delivered since. Nor is a run to repeat whose results were
+    collected, and with them rows that it saw.
     """
     judged = (
         plan
@@ -65,8 +66,20 @@ def first_judged(store: Store, pipeline: str, day: date) -> RunPlan | None:
     for plan in judged:
         evaluated = outcomes(store, pipeline, plan.run_id).get("evaluate")
         if evaluated is not None and evaluated.state == "done":
-            return plan
+            return plan if _has_its_rows(store, plan) else None
     return None
+
+
+def _has_its_rows(store: Store, plan: RunPlan) -> bool:
+    """Whether what a run saw is there. Rows that are lost although the run stays whole are for ingest to report."""
+    pipeline = plan.spec.name
+    ingest = outcome_of_stage(store, pipeline, plan.run_id, "ingest")
+    if ingest is None or ingest.result is None or not ingest.manifest or store.head(ingest.manifest) is not None:
+        return True
+    snapshot, removed = summaries.snapshot(ingest.result), removals(store, pipeline)
+    known, gone = successors(removed), expired(removed)
+    stored = {entry.key for entry in store.list(snapshot.table)}
+    return all(in_its_place(day, known).file.key in stored or day.day in gone for day in snapshot.days)
 
 
 def _is_over(day: date, plan: RunPlan) -> bool:

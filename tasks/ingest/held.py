@@ -1,7 +1,8 @@
 """The days of the window that are not read from the source, because the snapshot has them.
 
 A change here violates the promise of the project when a day is taken from the snapshot although the source has another
-one now and the run wants that, or when a file is taken that may have changed since its bytes were compared.
+one now and the run wants that, when a file is taken that may have changed since its bytes were compared, or when rows
+are taken that newer ones have replaced, and a collection that has seen them may still delete them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -53,7 +54,7 @@ def take_held(
             if rebuilds(ctx, planned.day)
             else index.unchanged(planned, answers.get(planned.day), joined(planned.day))
         )
-        if day is not None and _is_whole(ctx, day, index, stored, compare=planned.day in compared):
+        if day is not None and _is_there(ctx, day, index, stored, compare=planned.day in compared):
             taken[planned.day] = day
             if planned.held is not None and ctx.request.as_of == "now" and _is_joined_otherwise(index, day, joined):
                 said = "other rows of a further source would be joined to it now; it stays as it was read"
@@ -107,6 +108,24 @@ def _compared(ctx: StageContext, index: SnapshotIndex, stored: Mapping[str, Entr
         return {day for day in days if is_turn(ctx, day) and day in index.days and not index.days[day].etag}
     read_tonight = ctx.spec.holdout_window(ctx.request.data_date)
     return {day for day in days if day in read_tonight or is_turn(ctx, day)}
+
+
+def _is_there(
+    ctx: StageContext, day: SnapshotDay, index: SnapshotIndex, stored: Mapping[str, Entry], *, compare: bool
+) -> bool:
+    """As `_is_whole`. Rows that newer ones have replaced are written again: `ratchet gc` deletes what it has seen."""
+    newest = index.days.get(day.day)
+    if newest is None or newest.day.file.key == day.file.key or day.file.key not in stored:
+        return _is_whole(ctx, day, index, stored, compare=compare)
+    with scratch() as folder:
+        try:
+            ctx.store.download(day.file.key, path := folder / "day.parquet")
+        except FileNotFoundError:
+            return False
+        if sha256_file(path) != day.file.sha256:
+            return False
+        ctx.store.upload(path, day.file.key)
+    return True
 
 
 def _is_whole(

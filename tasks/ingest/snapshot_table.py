@@ -60,8 +60,9 @@ def commit_past(
 ) -> int:
     """The version of the table with exactly these files of the past. What the newest version holds does not change.
 
-    An older version that has them is named as it is. If there is none, one commit sets them and the next one restores
-    the present files. Days that the table does not hold yet are added. Repairs and raises as `commit` does.
+    An older version that has them is named as it is, if its other days are as they are now: `ratchet gc` deletes rows
+    of versions that nothing names. If there is none, one commit sets them and the next one restores the present files.
+    Days that the table does not hold yet are added. Repairs and raises as `commit` does.
     """
     uri, options = store.table(table)
     opened = _read(store, table, schema)
@@ -74,7 +75,8 @@ def commit_past(
     for version in range(opened.version() - 1, -1, -1):
         with _answered(store, table):
             held = _current_files(DeltaTable(uri, version=version, storage_options=options))
-        if all(added.path in held.get(day, {}) for day, added in wanted.items()):
+        others_are_kept = all(held[day].keys() <= present.get(day, {}).keys() for day in held.keys() - wanted.keys())
+        if others_are_kept and all(added.path in held.get(day, {}) for day, added in wanted.items()):
             return version
     past = _commit(store, table, schema, wanted, on_repair)
     restored = {day: held for day, files in replaced.items() for held in files.values()}

@@ -14,6 +14,7 @@ from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.ledger import append, records
 from ratchet.store.publishing import Transaction, find_result
 from tests.collection.village import FIRST, MODEL, NAME, PART, POLICY, Village
+from tests.collection.village_rows import DAY
 
 
 @pytest.fixture
@@ -89,16 +90,16 @@ def test_what_the_ledger_names_stays_for_ever_also_what_a_rollback_may_go_back_t
         paths.published_prefix(village.manifests(one)["train"]) for one in (first, second)
     }
     named = {key for record in records(village.store, MODEL) for key in record.manifests.values()}
-    assert len(named) == 6
+    assert len(named) == 8
     village.check()
 
 
-def test_the_next_night_makes_one_day_and_no_more_although_everything_else_went(village: Village) -> None:
+def test_the_next_night_makes_two_days_that_are_new_and_no_more_although_everything_else_went(village: Village) -> None:
     nights(village, 30)
     village.collect()
-    before = published(village, PART)
+    before, days = published(village, PART), published(village, DAY)
     village.night()
-    assert len(published(village, PART) - before) == 1
+    assert len(published(village, PART) - before) == len(published(village, DAY) - days) == 2
 
 
 def test_the_manifests_of_days_of_the_snapshot_stay_and_rows_kept_for_another_model_go(village: Village) -> None:
@@ -120,7 +121,9 @@ def test_the_manifests_of_days_of_the_snapshot_stay_and_rows_kept_for_another_mo
     village.clock.days += 60
     village.night()
     village.collect()
-    assert published(village, stage) == {day}
+    assert day in published(village, stage)
+    assert paths.published(NAME, stage, digest(b"kept")) not in published(village, stage)
+    assert village.store.head(f"{day}/of-a-killed-attempt/rest") is None
 
 
 def test_the_winners_of_a_backfill_that_goes_on_stay_however_long_ago_they_won(village: Village) -> None:

@@ -52,9 +52,14 @@ class FileVillage(Village):
         self.folder = folder
 
     def age(self, days: int) -> None:
-        for path in filter(Path.is_file, self.folder.rglob("*")):
-            found = path.stat()
-            os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns - days * 86_400 * 10**9))
+        make_older(self.folder, days)
+
+
+def make_older(folder: Path, days: int) -> None:
+    """All files below a folder."""
+    for path in filter(Path.is_file, folder.rglob("*")):
+        found = path.stat()
+        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns - days * 86_400 * 10**9))
 
 
 @pytest.fixture

@@ -57,6 +57,10 @@ class Collections(RuleBasedStateMachine):
             self.village.promote(self.runs[number % len(self.runs)])
 
     @rule()
+    def register(self) -> None:
+        self.village.register(self.runs[-1])  # a run registers within the days that its results stay
+
+    @rule()
     def roll_back(self) -> None:
         self.village.roll_back()
 

@@ -1,4 +1,6 @@
-"""At each deletion of a collection something else happens: it is killed, a run is promoted, or an old date runs again."""
+"""At each deletion of a collection something else happens: it is killed, a run is promoted, or an old date runs again,
+with the rows of now or with those of then.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,16 +12,16 @@ import pytest
 from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.store.ledger import records
+from tests.collection.test_collect import kinds
 from tests.collection.village import FIRST, MODEL, NAME, Village
 
 
 def old_nights(village: Village) -> list[str]:
-    """Nights of which most are not kept any more."""
+    """Nights of which most are not kept any more, and their rows neither."""
     runs = []
-    for _ in range(5):
+    for pause in (1, 1, 14, 1, 1):
         runs.append(village.night())
-        village.clock.days += 1
-    village.clock.days += 14
+        village.clock.days += pause
     return runs
 
 
@@ -32,17 +34,22 @@ def promote(village: Village, runs: list[str], call: int) -> None:
         village.promote(runs[call % 3])
 
 
+def then(village: Village, runs: list[str], call: int) -> None:
+    village.night(FIRST + timedelta(days=call % 3), kind="backfill")
+
+
 def again(village: Village, runs: list[str], call: int) -> None:
     village.night(FIRST + timedelta(days=call % 3))
 
 
-@pytest.mark.parametrize("act", [None, promote, again], ids=["killed", "promoted", "run again"])
+@pytest.mark.parametrize("act", [None, promote, again, then])
 def test_at_each_deletion_all_that_is_named_is_whole(act: Callable[[Village, list[str], int], None] | None) -> None:
     with Village() as village:
         old_nights(village)
         number = deletions(village)
+        assert "rows of days" in kinds(village.collect(apply=False))
     promotions = 0
-    for call in range(1, number + 1, 2):
+    for call in range(1, number + 1, 4):
         with Village() as village:
             runs = old_nights(village)
             if act is None:

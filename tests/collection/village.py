@@ -1,33 +1,36 @@
 """A store of one pipeline whose nights publish small results with the real code, and a clock that can be moved on.
 
-A night makes a part of each day of its window, features of them, a model and an evaluation, and takes what it finds.
+A night makes the rows of each day of its window, a part of it, features of them, a model and an evaluation, and takes
+what it finds. Each night finds other rows of the day before than the night before did. A backfill takes the rows that
+the first run of its date saw.
 """
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from threading import RLock, get_ident
 from threading import enumerate as threads
-from types import SimpleNamespace
-from typing import Any, Self
-from unittest.mock import patch
-
-from typing_extensions import override
+from typing import Self
 
 from ratchet.collection.collector import Collected, Collector
 from ratchet.contracts import paths
 from ratchet.contracts.collection import Policy
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.request import Outcome, RunKind
+from ratchet.contracts.request import Outcome, RunKind, SourceDay
 from ratchet.contracts.result import Artifact, PublishedResult
 from ratchet.production.loading import _keep
+from ratchet.runs.history import first_judged, seen_days
 from ratchet.runs.outcomes import outcome_of
+from ratchet.runtime.held_days import table_of
 from ratchet.store.ledger import Change, Record, append, records
-from ratchet.store.memory import MemoryStore
 from ratchet.store.publishing import Transaction, find_result, read_manifest, verify
 from ratchet.store.renewal import renew
+from ratchet.store.version_records import keep_record, versions, versions_of
+from tests.collection.village_rows import Tables, snapshot_of
+from tests.collection.village_store import Clock, WatchedStore
 from tests.runs.test_requests import plan
+from tests.store.test_version_records import record
 
 NAME, MODEL = "small", "small"
 FIRST = datetime.now(UTC).date()
@@ -40,62 +43,22 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-class Clock:
-    """Real time, and so many days more."""
-
-    days = 0.0
-
-    def __init__(self) -> None:
-        clock = self
-
-        class Moved(datetime):
-            @classmethod
-            @override
-            def now(cls, tz: Any = None) -> Any:
-                return datetime.now(tz) + timedelta(days=clock.days)
-
-        import time
-
-        moved = SimpleNamespace(time_ns=lambda: time.time_ns() + int(clock.days * 86_400e9))
-        self._patches = ExitStack()
-        for module in ("ratchet.store.renewal", "ratchet.store.publishing"):
-            self._patches.enter_context(patch(f"{module}.datetime", Moved))
-        self._patches.enter_context(patch("ratchet.store.memory.time", moved))  # a collection goes by the store's clock
-
-    def stop(self) -> None:
-        self._patches.close()
-
-    @property
-    def now(self) -> datetime:
-        return datetime.now(UTC) + timedelta(days=self.days)
-
-
-class WatchedStore(MemoryStore):
-    """Calls `before` with the name of each call to the store that reads or writes; its own calls are not watched."""
-
-    before: Callable[[str, str], None] = staticmethod(lambda name, key: None)
-
-    @override
-    def read(self, key: str) -> bytes:
-        self.before("read", key)
-        return super().read(key)
-
-    @override
-    def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
-        self.before("replace", key)
-        return super().replace(key, data, expected=expected)
-
-    @override
-    def delete(self, key: str, *, expected: str | None = None, written_ns: int | None = None) -> bool:
-        self.before("delete", key)
-        return super().delete(key, expected=expected, written_ns=written_ns)
-
-
 class Village:
     """See above. nights: how many there were."""
 
     def __init__(self) -> None:
         self.store, self.clock, self.nights = WatchedStore(uuid.uuid4().hex), Clock(), 0
+        self.corrected: set[date] = set()
+        """Days of which the source has other rows again."""
+
+    @property
+    def tables(self) -> Tables:
+        return Tables(self.store, NAME, table_of(plan().spec))
+
+    def rows(self, day: date) -> str:
+        """The rows of a day as the source has them now."""
+        is_whole = FIRST + timedelta(days=int(self.clock.days)) > day
+        return f"{'corrected' if day in self.corrected else 'all' if is_whole else 'some'} rows of {day}"
 
     def __enter__(self) -> Self:
         return self
@@ -111,10 +74,19 @@ class Village:
         bundle = Artifact(key=paths.bundle(digest(code.encode())), sha256=digest(code.encode()), bytes=len(code))
         if self.store.head(bundle.key) is None:
             self.store.create(bundle.key, code.encode())
+        days = [day - timedelta(days=back) for back in reversed(range(WINDOW))]
         made = plan({"source.window_days": WINDOW}, run_id=run_id, data_date=day, bundle=bundle, kind=kind)
+        first = first_judged(self.store, NAME, day) if kind == "backfill" else None
+        then = seen_days(self.store, first, made.spec) if first is not None else {}
+        source = tuple(then.get(one, SourceDay(day=one, files=())) for one in days)
+        made = made.model_copy(update={"source": source, "as_of": "then" if first is not None else "now"})
         self.store.create(paths.plan(NAME, run_id), made.model_dump_json(by_alias=True).encode())
-        days = [day - timedelta(days=back) for back in range(WINDOW)]
-        parts = [self._take(PART, f"{one} {code}", {"rows": f"rows of {one}"}) for one in days]
+        held = {one.day: one.held for one in source if one.held is not None}
+        ingest = self.tables.ingest({one: self.rows(one) for one in days}, held, f"attempt-{self.nights}")
+        self._end(run_id, ingest)
+        of = {one.day: one.file.sha256 for one in snapshot_of(ingest).days}
+        parts = [self._take(PART, f"{of[one]} {code}", {"rows": f"rows of {of[one]}"}) for one in days]
+        days = [of[one] for one in days]
         rows = {f"rows.{one}": part.result.outputs["rows"] for one, part in zip(days, parts, strict=True)}
         features = self._take("features", f"{days} {code}", {"fitted": f"{day}"}, refers=rows)
         self._end(run_id, features)
@@ -141,6 +113,12 @@ class Village:
         _keep(self.store, Record(number=1, after=FIRST, **change.model_dump(exclude={"after"})))
         return append(self.store, change, after=len(records(self.store, MODEL)))
 
+    def register(self, run_id: str) -> None:
+        """A version that does not go into production."""
+        ingest = read_manifest(self.store, self.manifests(run_id)["ingest"])
+        made = record(f"{len(versions(self.store, MODEL)) + 1}", digest(run_id.encode()))
+        keep_record(self.store, made.model_copy(update={"snapshot": snapshot_of(ingest)}))
+
     def roll_back(self) -> None:
         history = records(self.store, MODEL)
         if len(history) > 1:
@@ -159,7 +137,7 @@ class Village:
     def manifests(self, run_id: str) -> dict[str, str]:
         """Of a run's outcomes."""
         found = {}
-        for stage in ("features", "train", "evaluate"):
+        for stage in ("ingest", "features", "train", "evaluate"):
             key = paths.outcome(NAME, run_id, stage)
             if self.store.head(key) is not None:
                 found[stage] = Outcome.model_validate_json(self.store.read(key)).manifest or ""
@@ -175,6 +153,9 @@ class Village:
             needed += self.manifests(run_id).values()
         for key in needed:
             assert verify(self.store, read_manifest(self.store, key)) == [], key
+        ingests = [read_manifest(self.store, key) for key in needed if key.split("/")[2] == "ingest"]
+        registered = [one.snapshot for one in versions_of(self.store, NAME)]
+        self.tables.check([*map(snapshot_of, ingests), *registered])
         for run_id in self.runs():
             made = paths.plan(NAME, run_id)
             assert self.store.head(made) is not None

@@ -156,6 +156,17 @@ def test_files_that_never_were_together_get_a_version_and_the_newest_rows_stay(t
     assert commit_past(store, KEY, TABLE, mixed) == past
 
 
+def test_an_old_version_is_not_named_again_where_rows_of_its_other_days_may_have_been_collected(tmp_path: Path) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    old = {D2: put(store, tmp_path, D2, 2)}
+    first = commit(store, KEY, TABLE, {D1: put(store, tmp_path, D1, 1), **old})
+    commit(store, KEY, TABLE, {D1: put(store, tmp_path, D1, 11), D2: put(store, tmp_path, D2, 22)})
+    past = commit_past(store, KEY, TABLE, old)
+    assert past > first
+    assert held(store, past) == [(D1, 11), (D2, 2)]
+    assert held(store) == [(D1, 11), (D2, 22)]
+
+
 def test_a_day_that_the_table_does_not_hold_is_added_also_for_a_run_of_the_past(tmp_path: Path) -> None:
     store = open_store((tmp_path / "store").as_uri())
     commit(store, KEY, TABLE, {D2: put(store, tmp_path, D2, 2)})
