@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ratchet.collection import deletions
 from ratchet.collection.log_files import delete_old_logs
 from team.bucket_logs import BucketLogs, logs_client
 
@@ -58,6 +59,7 @@ def main() -> int:
 
     place, days = os.environ.get("RATCHET_LOGS"), int(os.environ["RATCHET_LOGS_KEEP_DAYS"])
     client, said, due = logs_client(), "", 0.0
+    deletions.expect(_FOLDER, "logs")
     while True:
         before = time.time() - days * _DAY_S
         try:
@@ -68,6 +70,7 @@ def main() -> int:
                 objects = expire_objects(client, place, before) if place else 0
                 due = time.monotonic() + _EVERY_S
                 _MARK.touch()
+                deletions.mark(_FOLDER, "logs")
                 if files or objects:
                     print(f"logs: deleted {files} files and {objects} objects of more than {days} days", flush=True)
             said = ""

@@ -2,8 +2,8 @@
 
 Every minute it ends the containers on its engine that no task of this Airflow follows any more, and frees the leases of
 containers that are gone. It asks Airflow's server (RATCHET_AIRFLOW_API) for the states of tasks, and has no database.
-It also looks whether there is a watch, and marks how many GPUs this host has. Killed at any time it loses nothing. See
-docs/adr/077.
+It also looks whether there is a watch and whether old logs of this host are deleted, and marks how many GPUs the host
+has. Killed at any time it loses nothing. See docs/adr/077.
 
 A change here violates the promise of the project when a container is ended because Airflow did not answer, or when a
 reaper that hangs, or whose engine is away for a while, goes on for ever without a look.
@@ -38,6 +38,7 @@ from ratchet_airflow.run_id import installation, is_foreign
 from ratchet_airflow.watch import presence
 from ratchet_airflow.watch.airflow_server import AirflowServer, NotFound, ServerAway, as_expected, named_server
 from ratchet_airflow.watch.guard import Guard
+from ratchet_airflow.watch.upkeep import Upkeep
 
 _EVERY_S = 60.0
 """Between two looks."""
@@ -82,15 +83,20 @@ class Reaper:
         self._failing: dict[str, type[RatchetError]] = {}
         self._unreadable: set[str] = set()
         self._unknown: RatchetError | None = None
+        self._upkeep = Upkeep()
 
     def look(self) -> bool:
-        """End the orphans of this engine, and see whether there is a watch. Whether nothing failed."""
+        """End the orphans of this engine, and see whether the watch and the deletion of logs go well.
+
+        Whether nothing failed.
+        """
         signal.alarm(_LIMIT_S)
         try:
             looks = (
                 self._try("see whether a watch is running", _look_for_the_watch),
                 self._try("look for containers that no run follows", self._reap),
                 self._try("mark this host", _mark_this_host),
+                self._try("see whether old logs are deleted", self._look_for_logs),
             )
             return all(looks)
         finally:
@@ -127,6 +133,9 @@ class Reaper:
             _log.info("%s: its container is gone, and another host need not wait for it any more", freed)
         for error in filter(None, (self._unknown, failed)):
             raise error
+
+    def _look_for_logs(self) -> None:
+        self._upkeep.report_logs(lambda: DockerRunner().engine.host)
 
     def _is_alive(self, store: Store, pipeline: str, run_id: str, stage: str) -> bool:
         """Whether a task may still follow a stage of a run. True where nobody says so."""

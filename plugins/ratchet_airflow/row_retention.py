@@ -14,11 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
+from ratchet.collection import deletions
 from ratchet.collection.log_files import delete_old_logs
 from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import RatchetError, Unavailable
@@ -62,18 +63,32 @@ def main(arguments: Sequence[str]) -> int:
         return int(error.code)
     _MARK.touch()
     wait_s = _FIRST_S
-    if not policy.weekly:
+    if policy.weekly:
+        _note(deletions.expect)
+        _log.info("old rows of Airflow, of more than %d days, are deleted once a day", policy.airflow)
+    else:
         _log.info("%s has no weekly in it: rows of Airflow stay", variable("gc"))
     while not stop.wait(wait_s):
         try:
             if policy.weekly:
                 delete(policy.airflow, options.logs)
+                _note(deletions.mark)
             _MARK.touch()
             wait_s = _EVERY_S
         except RatchetError as error:
             _log.error("%s", error)
             wait_s = _AGAIN_S
     return 0
+
+
+def _note(what: Callable[[Path, deletions.What], None]) -> None:
+    """Note for the watch that old rows are deleted."""
+    from ratchet_airflow.alerts.delivery import log_file  # a health check does without
+
+    try:
+        what(log_file().parent, "rows")
+    except OSError as error:
+        _log.warning("the watch does not see that old rows are deleted: %s", error)
 
 
 def delete(days: int, logs: Path | None = None) -> None:

@@ -12,6 +12,7 @@ from ratchet.checkout import ROOT
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import Unavailable
 from ratchet_airflow import row_retention
+from tests.waiting import until
 
 BEGIN = "import sys; from ratchet_airflow import row_retention as server; server._MARK = server.Path('mark'); "
 
@@ -19,7 +20,12 @@ BEGIN = "import sys; from ratchet_airflow import row_retention as server; server
 def begin(folder: Path, code: str, policy: str, *words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", f"{BEGIN}{code}; sys.exit(server.main(sys.argv[1:]))", *words],
-        env={"PATH": str(folder), "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}", variable("gc"): policy},
+        env={
+            "PATH": str(folder),
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}",
+            variable("gc"): policy,
+            variable("alert_log"): str(folder / "alerts.jsonl"),
+        },
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
@@ -41,9 +47,15 @@ def test_a_policy_that_is_wrong_is_reported_at_the_start(tmp_path: Path) -> None
 def test_it_goes_on_after_a_failure_and_is_healthy_until_it_is_late(tmp_path: Path) -> None:
     server = begin(tmp_path, "server._FIRST_S = 0; server._AGAIN_S = 0.1", "weekly,airflow=30")
     assert server.stderr is not None
+    assert "old rows of Airflow, of more than 30 days, are deleted once a day" in server.stderr.readline()
     said = [server.stderr.readline() for _ in range(2)]
     assert all("old rows of Airflow stay: [Errno 2] No such file or directory: 'airflow'" in line for line in said)
     assert is_healthy(tmp_path)
+    os.utime(tmp_path / "rows-deleted", (1, 1))  # it was made at the start
+    assert "old rows of Airflow stay" in server.stderr.readline()
+    (tmp_path / "airflow").write_text("#!/bin/sh\n")
+    (tmp_path / "airflow").chmod(0o755)
+    until(lambda: (tmp_path / "rows-deleted").stat().st_mtime > 1, seconds=60)
     os.utime(tmp_path / "mark", (0, 0))
     server.send_signal(signal.SIGTERM)
     assert server.wait(60) == 0
@@ -77,5 +89,6 @@ def test_without_weekly_it_deletes_nothing(tmp_path: Path) -> None:
     assert "has no weekly in it: rows of Airflow stay" in server.stderr.readline()
     with pytest.raises(subprocess.TimeoutExpired):
         server.wait(1)
+    assert not (tmp_path / "rows-deleted").exists()  # so nobody misses anything
     server.send_signal(signal.SIGTERM)
     assert server.communicate(timeout=60)[1] == ""

@@ -43,6 +43,7 @@ from ratchet_airflow.watch.run_alerts import scan_run, spec_of, worth_a_look
 from ratchet_airflow.watch.run_indexes import RunIndexes
 from ratchet_airflow.watch.seen_runs import SeenRuns
 from ratchet_airflow.watch.unseen import Unseen
+from ratchet_airflow.watch.upkeep import Upkeep
 
 _log = masked_logger("ratchet.alerts")
 _KEEP = timedelta(hours=1)
@@ -74,6 +75,7 @@ class Scanner:
         self._seen = SeenRuns(log_file().with_name("watch-seen"))
         self._indexes = RunIndexes()
         self._unseen = Unseen()
+        self._upkeep = Upkeep()
 
     def scan(self, now: datetime | None = None) -> bool:
         """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
@@ -85,6 +87,8 @@ class Scanner:
             presence.mark(store, "watch")
         with Guard("cannot see whether a reaper is running"):
             presence.report(store, "reaper")
+        with Guard("cannot see whether old rows of Airflow are deleted"):
+            self._upkeep.report_rows()
         moment = now or datetime.now(UTC)
         look = Look(self._server)
         read = self._read(look, moment)

@@ -1,0 +1,63 @@
+"""Whether old rows and logs of Airflow are deleted: the watch looks at the rows, each reaper at the logs of its host.
+
+A change here violates the promise of the project when a database or a disk grows for weeks and nobody is alerted.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from ratchet.collection.deletions import What, late_since
+from ratchet.contracts.environment import environment
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.outbox.outbox import utc
+from ratchet_airflow.alerts.delivery import log_file
+
+_FIRST_S = 3 * 3600.0
+"""Where all was stopped, a deletion comes soon after the start, or an hour after one that has failed."""
+
+
+class Upkeep:
+    """Looks, from the start of a server on."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def report_rows(self) -> None:
+        """Alert people if the old rows of Airflow stay that a person wants to go."""
+        if not _is_wanted() or (last := self._late("rows")) is None:
+            return
+        said = f"{_since(last)} no deletion of old rows of Airflow has gone well\nMeanwhile its database grows"
+        remedy = "read the log of the service `rows`, or `row-retention` with make serve; start it if it is not there"
+        _alert("rows", "Ratchet: old rows of Airflow are not deleted", said, remedy)
+
+    def report_logs(self, name_of_host: Callable[[], str]) -> None:
+        """Alert people if the old logs of this host stay. name_of_host: an engine may have to be asked for it."""
+        last = self._late("logs")
+        if last is None:
+            return
+        host = name_of_host()
+        said = f"{_since(last)} no deletion of old logs on {host} has gone well\nMeanwhile its disk fills"
+        remedy = f"read the log of the service `logs` on {host}; start it if it is not there"
+        _alert(f"logs-{host}", f"Ratchet: old logs are not deleted on {host}", said, remedy)
+
+    def _late(self, what: What) -> datetime | None:
+        looks = time.monotonic() - self._began >= _FIRST_S
+        return late_since(log_file().parent, what) if looks else None
+
+
+def _is_wanted() -> bool:
+    with suppress(ConfigurationError):  # the DAG ratchet-gc says what is wrong
+        return environment().gc.weekly
+    return False
+
+
+def _since(last: datetime) -> str:
+    return f"Since {last:%Y-%m-%d %H:%M} UTC"
+
+
+def _alert(what: str, title: str, said: str, remedy: str) -> None:
+    from ratchet_airflow.watch.waiting import alert_once_a_day  # which loads Airflow
+
+    alert_once_a_day(what, title, f"{said}\nWhat to do: {remedy}", utc())

@@ -1,0 +1,94 @@
+"""Old rows and old logs that nobody deletes any more are one alert a day."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ratchet.checkout import ROOT
+from ratchet.collection import deletions
+from ratchet.runners.docker import DockerRunner
+from ratchet_airflow.reaper import Reaper
+from ratchet_airflow.watch import upkeep
+from ratchet_airflow.watch.airflow_server import AirflowServer
+from ratchet_airflow.watch.scan import Scanner
+from ratchet_airflow.watch.upkeep import Upkeep
+from tests.plugins.webhook import Webhook
+
+HOUR_S = 3600.0
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
+
+
+@pytest.fixture
+def hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
+    """Where alerts of an installation go that began long ago."""
+    monkeypatch.setattr(upkeep, "_FIRST_S", 0)
+    with Webhook().listening() as hook:
+        for name, value in {
+            "RATCHET_STORE": str(tmp_path), "RATCHET_ALERT_LOG": str(tmp_path / "alerts.jsonl"),
+            "RATCHET_ALERTS_MLOPS": hook.url, "RATCHET_PIPELINES": str(ROOT / "dags" / "pipelines"),
+            "RATCHET_INSTALLATION": "here", "RATCHET_GC": "weekly",
+        }.items():  # fmt: skip
+            monkeypatch.setenv(name, value)
+        yield hook
+
+
+def deleted(folder: Path, what: deletions.What, *, hours_ago: float) -> None:
+    deletions.expect(folder, what)
+    at = time.time() - hours_ago * HOUR_S
+    os.utime(folder / f"{what}-deleted", (at, at))
+
+
+def test_rows_that_stay_for_two_days_are_an_alert_of_the_watch(tmp_path: Path, hook: Webhook) -> None:
+    look = Scanner(AirflowServer("http://watch:x@127.0.0.1:9")).scan
+    look()  # nothing here deletes rows
+    deleted(tmp_path, "rows", hours_ago=47)
+    look()
+    assert hook.received == []
+    deleted(tmp_path, "rows", hours_ago=49)
+    for _ in range(2):
+        look()
+    (body,) = hook.received
+    assert body["title"] == "Ratchet: old rows of Airflow are not deleted"
+    assert "no deletion of old rows of Airflow has gone well" in body["message"]
+    assert "What to do: read the log of the service `rows`, or `row-retention` with make serve" in body["message"]
+
+
+@pytest.mark.docker
+def test_logs_that_stay_for_half_a_day_are_an_alert_of_the_reaper_of_their_host(tmp_path: Path, hook: Webhook) -> None:
+    look, host = Reaper(AirflowServer("http://watch:x@127.0.0.1:9")).look, DockerRunner().engine.host
+    for hours, alerts in ((11, 0), (13, 1), (13, 1)):
+        deleted(tmp_path, "logs", hours_ago=hours)
+        assert look()
+        assert len(hook.received) == alerts
+    (body,) = hook.received
+    assert body["title"] == f"Ratchet: old logs are not deleted on {host}"
+    assert f"What to do: read the log of the service `logs` on {host}" in body["message"]
+
+
+def test_what_a_person_does_not_want_deleted_is_not_missed(
+    tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted(tmp_path, "rows", hours_ago=500)
+    for policy in ("results=60", "no policy"):
+        monkeypatch.setenv("RATCHET_GC", policy)
+        Upkeep().report_rows()
+    assert hook.received == []
+
+
+def test_where_all_was_stopped_there_is_time_for_a_first_deletion(
+    tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "_FIRST_S", 3 * HOUR_S)
+    deleted(tmp_path, "rows", hours_ago=500)
+    begun, now = Upkeep(), time.monotonic()
+    for hours, alerts in ((2.9, 0), (3.1, 1)):
+        monkeypatch.setattr("ratchet_airflow.watch.upkeep.time.monotonic", lambda now=now + hours * HOUR_S: now)
+        begun.report_rows()
+        assert len(hook.received) == alerts
+    deletions.expect(tmp_path, "rows")  # a start is no deletion
+    assert deletions.late_since(tmp_path, "rows") is not None
+    deletions.mark(tmp_path, "rows")
+    assert deletions.late_since(tmp_path, "rows") is None
