@@ -12,8 +12,8 @@ from ratchet.store.opening import open_store
 _NOTE = f"""\
 Without --apply it only says what would go, and what stays, with the reason. What a ledger names stays for ever, and so
 do the newest rows of each day (`ratchet data expire` drops those), rows that a registered version names, records of
-versions, days and purges. How long other things stay is set by {variable("gc")}. Nothing goes of a pipeline of which something cannot be read. The exit code is 0, or 1
-if a pipeline could not be checked. See docs/operations.md.
+versions, days and purges. How long other things stay is set by {variable("gc")}. Nothing goes of a pipeline of which
+something cannot be read. The exit code is 0, or 1 if a pipeline could not be checked. See docs/operations.md.
 """
 
 
