@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from itertools import chain
 
 from ratchet.cli.pipelines import add_store
-from ratchet.contracts import paths, summaries
+from ratchet.contracts import summaries
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES
+from ratchet.runs.history import is_planned
 from ratchet.runs.outcomes import outcomes
+from ratchet.runs.run_index import newest_ids
 from ratchet.store.address import address
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 
+_LISTED = 20
 _INDENT = " " * 31
 
 
@@ -28,17 +31,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     store = open_store(options.store)
     pipeline, _, run_id = options.target.partition("/")
-    known = _runs(store, pipeline)
-    if not known:
+    if not is_planned(store, pipeline, run_id):
+        newest = newest_ids(store, pipeline, _LISTED)
+        if not newest:
+            raise ConfigurationError(
+                f"no run of {pipeline!r} in {options.store}", remedy="check --store and the name of the pipeline"
+            )
+        if not run_id:
+            print("\n".join(f"{pipeline}/{name}" for name in newest))
+            return 0
         raise ConfigurationError(
-            f"no run of {pipeline!r} in {options.store}", remedy="check --store and the name of the pipeline"
-        )
-    if not run_id:
-        print("\n".join(f"{pipeline}/{name}" for name in known[-20:]))
-        return 0
-    if run_id not in known:
-        raise ConfigurationError(
-            f"no run {run_id!r} of {pipeline} in {options.store}; newest: {', '.join(known[-5:])}",
+            f"no run {run_id!r} of {pipeline} in {options.store}; newest: {', '.join(newest[-5:])}",
             remedy="name one of them",
         )
     ended = outcomes(store, pipeline, run_id)
@@ -61,8 +64,3 @@ def _lines(outcome: Outcome, store: Store) -> Iterator[str]:
         yield f"{_INDENT}began with {begun.parent.title}: {begun.in_words}"
     if outcome.state == "failed" and outcome.log:
         yield f"{_INDENT}log {address(store, outcome.log)}"
-
-
-def _runs(store: Store, pipeline: str) -> list[str]:
-    entries = sorted(store.list(paths.runs(pipeline)), key=lambda entry: entry.modified_ns)
-    return [run_id for entry in entries if (run_id := paths.run_of_plan(entry.key))]

@@ -61,10 +61,7 @@ def read_runs(store: Store, pipeline: str, policy: Policy, now_ns: int) -> Runs:
     listed = store.list(paths.runs(pipeline))
     files = {run_id: tuple(group) for run_id, group in groupby(listed, key=lambda entry: entry.key.split("/")[2])}
     begun = {
-        run_id: entry.modified_ns
-        for run_id, entries in files.items()
-        for entry in entries
-        if entry.key == paths.plan(pipeline, run_id)
+        run_id: entry.key for run_id, entries in files.items() for entry in entries if paths.run_of_plan(entry.key)
     }
     if not files and next(iter(store.list(paths.published(pipeline))), None) is None:
         return Runs(planned=(), unplanned={})
@@ -73,18 +70,18 @@ def read_runs(store: Store, pipeline: str, policy: Policy, now_ns: int) -> Runs:
             f"{pipeline} has no plan of a run, so nobody can say what its results are for",
             remedy="restore the store from a backup, or delete what is left of the pipeline by hand",
         )
-    newest = sorted(begun, key=lambda run_id: begun[run_id], reverse=True)
     with ThreadPoolExecutor(_THREADS) as pool:
-        plans = list(pool.map(lambda run_id: _read(store, paths.plan(pipeline, run_id), RunPlan), newest))
+        plans = list(pool.map(lambda key: _read(store, key, RunPlan), begun.values()))
+    found = {run_id: plan for run_id, plan in zip(begun, plans, strict=True) if plan is not None}
+    newest = sorted(found, key=lambda run_id: found[run_id].created.timestamp(), reverse=True)
     planned = []
-    for place, (run_id, plan) in enumerate(zip(newest, plans, strict=True)):
+    for place, run_id in enumerate(newest):
         written, why = max(entry.modified_ns for entry in files[run_id]), ""
         if now_ns - written < policy.results * DAY_NS:
             why = f"a run of the last {policy.results} days"
         elif place < policy.last:
             why = f"one of the last {policy.last} runs"
-        if plan is not None:
-            planned.append(Run(run_id=run_id, entries=files[run_id], plan=plan, newest_ns=written, why=why))
+        planned.append(Run(run_id=run_id, entries=files[run_id], plan=found[run_id], newest_ns=written, why=why))
     return Runs(planned=tuple(planned), unplanned={one: files[one] for one in files if one not in begun})
 
 

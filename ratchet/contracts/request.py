@@ -281,6 +281,9 @@ class Outcome(Document):
     )
     log: str | None = Field(None, description="The key of the log of the last container or process, if it is stored.")
     try_number: int = Field(0, description="The try of the stage that ended so; 0 where its orchestrator counts none.")
+    recorded: datetime | None = Field(
+        None, description="When, by the store's clock: of the last stage, and of one that is tried again by itself."
+    )
     result: StageResult | None = None
 
 

@@ -4,6 +4,7 @@ from ratchet.contracts import paths, summaries
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import TRAININGS
 from ratchet.runs.accumulation import remember_chosen
+from ratchet.runs.newest import write_mark
 from ratchet.runs.work import Work
 
 
@@ -12,6 +13,6 @@ def mark_built(work: Work, result: StageResult) -> None:
     plan, request = work.plan, work.request
     if plan.kind == "reproduction" or request.share:
         return
-    work.store.create(paths.built(plan.spec.name, request.stage, request.fingerprint), b"")
+    write_mark(work.store, paths.built(plan.spec.name, request.stage, request.fingerprint))
     if request.stage in TRAININGS:
         remember_chosen(work.store, plan, summaries.trained(result), used=request.accumulation)

@@ -8,15 +8,13 @@ cleared or processed again keeps its plan, and so its chain.
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 
-from ratchet.contracts import paths
 from ratchet.contracts.request import RunPlan
 from ratchet.runs.history import plan_of
+from ratchet.runs.run_index import newest_runs
 from ratchet.store.base import Store
 
 GAP = timedelta(hours=48)
 """Between the plans of two dates of one backfill. A longer pause begins a new chain."""
-_MOST_LOOKED_AT = 200
-"""The newest runs among which the one before is looked for."""
 
 
 def chain_of(store: Store, pipeline: str, data_date: date, *, overrides: Mapping[str, str], now: datetime) -> str:
@@ -35,6 +33,6 @@ def chain_of(store: Store, pipeline: str, data_date: date, *, overrides: Mapping
 
 def _before(store: Store, pipeline: str) -> RunPlan | None:
     """The backfill run that was planned last."""
-    marks = sorted(store.list(paths.nights(pipeline)), key=lambda entry: entry.modified_ns, reverse=True)
-    plans = (plan_of(store, pipeline, paths.last(mark.key)) for mark in marks[:_MOST_LOOKED_AT])
-    return next((plan for plan in plans if plan is not None and plan.kind == "backfill"), None)
+    runs = (run for run in newest_runs(store, pipeline) if run.kind == "backfill")
+    plans = (plan_of(store, pipeline, run.run_id) for run in runs)
+    return next((plan for plan in plans if plan is not None), None)

@@ -14,6 +14,7 @@ from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.runs.day_records import day_states, refuse
 from ratchet.runs.history import plan_of
 from ratchet.runs.lost_versions import learnt_days
+from ratchet.runs.run_index import newest_runs
 from ratchet.runtime.held_days import read_index
 from ratchet.store.base import Store
 from ratchet.store.removals import expired, removals
@@ -82,9 +83,8 @@ def newest_plan(store: Store, pipeline: str) -> RunPlan:
 
 
 def plans(store: Store, pipeline: str) -> Iterator[RunPlan]:
-    """The plans of all runs of a pipeline, the newest first."""
-    entries = sorted(store.list(paths.nights(pipeline)), key=lambda entry: entry.modified_ns)
-    found = (plan_of(store, pipeline, paths.last(entry.key)) for entry in reversed(entries))
+    """The plans of all runs of a pipeline, the one that was made last first."""
+    found = (plan_of(store, pipeline, run.run_id) for run in newest_runs(store, pipeline))
     return (plan for plan in found if plan is not None)
 
 

@@ -14,8 +14,9 @@ from ratchet.contracts.run_index import IndexedLedger, IndexedRun
 from ratchet.contracts.summaries import registration
 from ratchet.pages.words import interval
 from ratchet.runs.answers import answers
+from ratchet.runs.indexed_ledger import ledger_of
 from ratchet.runs.outcomes import outcome_of_stage
-from ratchet.runs.run_index import ledger_of, read_index
+from ratchet.runs.run_index import read_index
 from ratchet.store.base import Store
 
 State = Literal["failed", "withheld", "promoted", "inconclusive", "rejected", "would promote", "still running"]

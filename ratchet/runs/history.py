@@ -5,7 +5,7 @@ from datetime import date
 from zoneinfo import ZoneInfo
 
 from ratchet.contracts import paths, summaries
-from ratchet.contracts.errors import CorruptArtifact, OtherRelease
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, OtherRelease
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import RunPlan, SourceDay
 from ratchet.runs.outcomes import outcome_of_stage, outcomes
@@ -48,6 +48,15 @@ def plan_of(store: Store, pipeline: str, run_id: str) -> RunPlan | None:
         return read_document(store, paths.plan(pipeline, run_id), RunPlan)
     except FileNotFoundError:
         return None
+
+
+def is_planned(store: Store, pipeline: str, run_id: str) -> bool:
+    """Whether a run has a plan, readable or not. False for what is no name of a run."""
+    try:
+        key = paths.plan(pipeline, run_id)
+    except ConfigurationError:
+        return False
+    return store.head(key) is not None
 
 
 def first_judged(store: Store, pipeline: str, day: date) -> RunPlan | None:

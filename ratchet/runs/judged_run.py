@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
-from ratchet.runs.history import plan_of
+from ratchet.runs.history import is_planned, plan_of
 from ratchet.runs.outcomes import outcomes
+from ratchet.runs.run_index import newest_ids
 from ratchet.store.base import Store
 
 
@@ -23,11 +23,10 @@ class JudgedRun:
 def judged_run(store: Store, target: str) -> JudgedRun:
     """The run of `PIPELINE/RUN_ID`. Raises ConfigurationError if there is none such, or it has no verdict."""
     pipeline, _, run_id = target.partition("/")
-    entries = sorted(store.list(paths.runs(pipeline)), key=lambda entry: entry.modified_ns) if pipeline else []
-    known = [name for entry in entries if (name := paths.run_of_plan(entry.key))]
-    plan = plan_of(store, pipeline, run_id) if run_id in known else None
+    plan = plan_of(store, pipeline, run_id) if is_planned(store, pipeline, run_id) else None
     if plan is None:
-        newest = ", ".join(f"{pipeline}/{name}" for name in known[-5:]) or "none of this pipeline"
+        known = [f"{pipeline}/{name}" for name in newest_ids(store, pipeline, 5)] if pipeline else []
+        newest = ", ".join(known) or "none of this pipeline"
         raise ConfigurationError(
             f"no run {target!r} in {store.uri}; newest: {newest}", remedy="name one as PIPELINE/RUN; see --store"
         )

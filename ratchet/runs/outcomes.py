@@ -1,11 +1,13 @@
 """How the recorded stages of a run ended, and what was built last."""
 
 from ratchet.contracts import paths
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.fingerprint import differences
 from ratchet.contracts.request import Outcome, StageRequest
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import STAGES, Stage
-from ratchet.store.base import Store
+from ratchet.runs.newest import newest_first
+from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document
 from ratchet.store.publishing import find_result
 
@@ -40,10 +42,16 @@ def outcome_of(found: PublishedResult, *, cached: bool, because: str) -> Outcome
 
 
 def newest_build(store: Store, pipeline: str, stage: Stage) -> PublishedResult | None:
-    """The newest result of a stage, by any run."""
-    history = store.list(paths.builds(pipeline, stage))
-    newest = max(history, key=lambda entry: entry.modified_ns, default=None)
-    return find_result(store, paths.published(pipeline, stage, paths.last(newest.key))) if newest else None
+    """The newest result of a stage that is there, by any run."""
+
+    def result_of(mark: Entry) -> PublishedResult | None:
+        try:
+            return find_result(store, paths.published(pipeline, stage, paths.last(mark.key)))
+        except (CorruptArtifact, OtherRelease):  # it explains nothing
+            return None
+
+    marks = store.list(paths.builds(pipeline, stage))
+    return next(newest_first(marks, result_of, lambda found: found.result.finished), None)
 
 
 def why_built(store: Store, request: StageRequest) -> str:

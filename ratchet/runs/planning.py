@@ -31,6 +31,7 @@ from ratchet.runs.chain import chain_of
 from ratchet.runs.code_of_plan import installed_code
 from ratchet.runs.day_records import day_states
 from ratchet.runs.history import first_judged, seen_days
+from ratchet.runs.newest import write_mark
 from ratchet.runs.parents import find_parent
 from ratchet.runs.pins import pins
 from ratchet.runs.run_index import note_plan
@@ -106,7 +107,7 @@ def make_plan(
         check_reach(spec.source, root, source, store)
     joins = _joins(store, spec, source, first, own=own, rebuild=rebuild)
     if publish:  # before the champion of the date is looked up: from now on, no change of production is in office on it
-        store.create(paths.night(spec.name, data_date, run_id), b"")
+        write_mark(store, paths.night(spec.name, data_date, run_id))
     production = reconcile(store, tracking_uri, spec.model_name, look=not publish)
     authority = production.finding
     parent, fresh = find_parent(store, spec, data_date, "backfill" if chain else kind)

@@ -12,26 +12,24 @@ model as the one in production that the ledger does not name.
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from itertools import islice
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
-from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.judgements import Interval
 from ratchet.contracts.request import RunKind, RunPlan
 from ratchet.contracts.run_index import FORM, IndexedLedger, IndexedRun, RunIndex, Standing, planned
-from ratchet.runs.history import plan_of
-from ratchet.runs.run_state import read_run
+from ratchet.runs.indexed_ledger import ledger_of
+from ratchet.runs.newest import newest_first
+from ratchet.runs.run_lines import line_now, line_of_mark, line_on_record
 from ratchet.runs.standstill import only_removal
-from ratchet.store.base import Entry, Store
+from ratchet.store.base import Store
 from ratchet.store.documents import read_document
-from ratchet.store.ledger import Record, champion_of
-from ratchet.store.ledger_chain import read_chain, read_record
 
 _READERS = 8
 _TRIES = 10
@@ -85,11 +83,7 @@ def nights(store: Store, pipeline: str, kind: RunKind | None = None) -> list[Run
 
 def read_index(store: Store, pipeline: str) -> RunIndex:
     """The document, with the runs that have not ended as their records are now. Changes nothing in the store."""
-    try:
-        index = _read(store, pipeline)
-    except OtherRelease:
-        index = None  # what it says is on record too
-    return _followed(store, pipeline, index or rebuilt(store, pipeline))
+    return _followed(store, pipeline, _known(store, pipeline) or rebuilt(store, pipeline))
 
 
 def note_plan(store: Store, plan: RunPlan) -> None:
@@ -107,7 +101,7 @@ def note_plan(store: Store, plan: RunPlan) -> None:
         for run in killed[:_SETTLED_AT_ONCE]:
             if run.run_id not in settled:
                 with suppress(OtherRelease):  # that release may go on with it
-                    settled[run.run_id] = _on_record(store, plan.spec.name, run).model_copy(update={"ended": True})
+                    settled[run.run_id] = line_on_record(store, plan.spec.name, run).model_copy(update={"ended": True})
         return index.with_runs(*settled.values(), planned(plan))
 
     _write(store, plan.spec.name, change)
@@ -125,15 +119,27 @@ def note_again(store: Store, plan: RunPlan) -> None:
 
 def note_end(store: Store, plan: RunPlan) -> None:
     """Write the line of a run that has ended or failed, and what the ledger says of its model."""
-    run = _now(store, plan.spec.name, planned(plan))
+    run = line_now(store, plan.spec.name, planned(plan))
+    _write(store, plan.spec.name, lambda index: _with_ledgers(store, index, run))
 
-    def change(index: RunIndex) -> RunIndex:
-        ledgers = dict(index.ledgers)
-        if run.model:
-            ledgers[run.model] = ledger_of(store, run.model, ledgers.get(run.model))
-        return index.with_runs(run).model_copy(update={"ledgers": ledgers})
 
-    _write(store, plan.spec.name, change)
+def newest_runs(store: Store, pipeline: str) -> Iterator[IndexedRun]:
+    """The runs that have a plan, the one that was planned last first. What else the lines say may be old.
+
+    By the plans, not by the times of files. Reads the plans of those runs alone that have no line, as far as they may
+    be the newest.
+    """
+    marks = {paths.last(mark.key): mark for mark in store.list(paths.nights(pipeline))}
+    index = _known(store, pipeline) or RunIndex()
+    known = [run for run in index.runs if marks.pop(run.run_id, None)]
+    return newest_first(
+        marks.values(), lambda mark: line_of_mark(store, pipeline, mark), lambda run: run.created, known
+    )
+
+
+def newest_ids(store: Store, pipeline: str, most: int) -> list[str]:
+    """The ids of the newest runs, the newest last."""
+    return [run.run_id for run in islice(newest_runs(store, pipeline), most)][::-1]
 
 
 def index_etags(store: Store) -> dict[str, str]:
@@ -158,55 +164,18 @@ def rebuilt(store: Store, pipeline: str) -> RunIndex:
     """The document, from the plans and the outcomes of all runs. Reads each plan."""
     marks = list(store.list(paths.nights(pipeline)))
     with ThreadPoolExecutor(_READERS) as pool:
-        runs = [run for run in pool.map(lambda mark: _planned(store, pipeline, mark), marks) if run is not None]
+        runs = [run for run in pool.map(lambda mark: line_of_mark(store, pipeline, mark), marks) if run is not None]
         newest = RunIndex(form=FORM).with_runs(*sorted(runs, key=lambda run: run.created))
-        found = newest.with_runs(*pool.map(lambda run: _now(store, pipeline, run), newest.runs))
+        found = newest.with_runs(*pool.map(lambda run: line_now(store, pipeline, run), newest.runs))
     models = {run.model for run in found.runs} - {""}
     return found.model_copy(update={"ledgers": {model: ledger_of(store, model, None) for model in sorted(models)}})
 
 
-def ledger_of(store: Store, model: str, known: IndexedLedger | None) -> IndexedLedger:
-    """What a ledger says now. Reads only the records that are newer than what is known, if that is still true.
-
-    A ledger that this release cannot read says nothing, since what cannot be checked is not in production.
-    """
-    place = paths.ledger(model)
-    beside = (paths.head_below(place), f"{paths.lost_below(place)}/")
-    entries = [entry for entry in store.list(place) if not entry.key.startswith(beside)]
-    before = known or IndexedLedger()
-    is_known = before.number <= len(entries) and (not before.number or entries[before.number - 1].etag == before.etag)
-    if is_known and before.number == len(entries):
-        return before
-    try:
-        newer = _newer(store, model, before, len(entries)) if is_known and before.number else None
-        if newer is None:
-            chain = read_chain(store, model, place)
-            before, newer = IndexedLedger(), (chain.records, chain.digest)
-    except (CorruptArtifact, OtherRelease):
-        return IndexedLedger()
-    history, sha256 = newer
-    number = before.number + len(history)
-    promoted = {record.model_digest for record in history if record.action == "promote"}
-    moved = champion_of(history)
-    return IndexedLedger(
-        number=number,
-        etag=entries[number - 1].etag if 0 < number <= len(entries) else "",
-        sha256=sha256,
-        promoted=tuple(sorted({*before.promoted, *promoted})),
-        live=moved.model_digest if moved is not None else before.live,
-    )
-
-
-def _newer(store: Store, model: str, before: IndexedLedger, number: int) -> tuple[tuple[Record, ...], str] | None:
-    """The records after those that are known, and the digest of the last; None where they do not follow them."""
-    found, sha256 = [], before.sha256
-    for each in range(before.number + 1, number + 1):
-        record, data = read_record(store, model, paths.ledger(model), each)
-        if record.previous != sha256:
-            return None
-        found.append(record)
-        sha256 = digest(data)
-    return tuple(found), sha256
+def _with_ledgers(store: Store, index: RunIndex, *lines: IndexedRun) -> RunIndex:
+    """The index with these lines, and what the ledgers of their models say now."""
+    models = {run.model for run in lines} - {""}
+    ledgers = {model: ledger_of(store, model, index.ledgers.get(model)) for model in sorted(models)}
+    return index.with_runs(*lines).model_copy(update={"ledgers": {**index.ledgers, **ledgers}})
 
 
 def _followed(store: Store, pipeline: str, index: RunIndex) -> RunIndex:
@@ -215,40 +184,15 @@ def _followed(store: Store, pipeline: str, index: RunIndex) -> RunIndex:
     if not open_runs:
         return index
     with ThreadPoolExecutor(_READERS) as pool:
-        return index.with_runs(*pool.map(lambda run: _now(store, pipeline, run), open_runs))
+        return index.with_runs(*pool.map(lambda run: line_now(store, pipeline, run), open_runs))
 
 
-def _planned(store: Store, pipeline: str, mark: Entry) -> IndexedRun | None:
-    """The line of a run by its mark and its plan; None where the plan is gone, or was never written."""
-    run_id = paths.last(mark.key)
+def _known(store: Store, pipeline: str) -> RunIndex | None:
+    """The document; None where there is none that this release can read: what it says is on record too."""
     try:
-        plan = plan_of(store, pipeline, run_id)
-    except (CorruptArtifact, OtherRelease) as error:  # one date that cannot be read is no reason to show none
-        created = datetime.fromtimestamp(mark.modified_ns / 1e9, UTC)
-        day = paths.night_date(mark.key)
-        return IndexedRun(day=day, run_id=run_id, kind="manual", created=created, **_unreadable(error))
-    return planned(plan) if plan is not None else None
-
-
-def _now(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
-    """The line of a run from its records as they are now."""
-    try:
-        return _on_record(store, pipeline, run)
-    except OtherRelease as error:
-        return run.model_copy(update=_unreadable(error))
-
-
-def _on_record(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
-    """The same. Raises OtherRelease."""
-    try:
-        plan = plan_of(store, pipeline, run.run_id)
-        return read_run(store, plan) if plan is not None else run
-    except CorruptArtifact as error:
-        return run.model_copy(update=_unreadable(error))
-
-
-def _unreadable(error: RatchetError) -> dict[str, Any]:
-    return {"standing": "failed", "cause": str(error)}
+        return _read(store, pipeline)
+    except OtherRelease:
+        return None
 
 
 def _read(store: Store, pipeline: str) -> RunIndex | None:

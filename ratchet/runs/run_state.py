@@ -14,7 +14,7 @@ def read_run(store: Store, plan: RunPlan) -> IndexedRun:
     """The line of a run, from its plan and the outcomes of its stages."""
     ended = outcomes(store, plan.spec.name, plan.run_id)
     stopped = [outcome for outcome in ended.values() if outcome.state == "failed"]
-    failed = [outcome for outcome in stopped if not outcome.again or _is_over(store, plan, outcome.stage)]
+    failed = [outcome for outcome in stopped if not outcome.again or _is_over(store, plan, ended, outcome)]
     over = bool(failed) or (not stopped and plan.spec.sequence[-1] in ended)
     evaluated, registered = ended.get("evaluate"), ended.get("register")
     judged = summaries.judgement(evaluated.result) if evaluated and evaluated.result else None
@@ -39,12 +39,17 @@ def read_run(store: Store, plan: RunPlan) -> IndexedRun:
     return planned(plan).model_copy(update=changes)
 
 
-def _is_over(store: Store, plan: RunPlan, stage: Stage) -> bool:
+def _is_over(store: Store, plan: RunPlan, ended: dict[Stage, Outcome], outcome: Outcome) -> bool:
     """Whether the run has ended since a stage was to be tried again, so that nobody does."""
-    found, last = (
-        store.head(paths.outcome(plan.spec.name, plan.run_id, one)) for one in (stage, plan.spec.sequence[-1])
-    )
-    return found is not None and last is not None and found.modified_ns <= last.modified_ns
+    last = ended.get(plan.spec.sequence[-1])
+    if last is None:
+        return False
+    if outcome.recorded is not None and last.recorded is not None:
+        return outcome.recorded <= last.recorded
+    # In records of before, only their files say it.
+    entries = [store.head(paths.outcome(plan.spec.name, plan.run_id, one.stage)) for one in (outcome, last)]
+    there = [entry.modified_ns for entry in entries if entry is not None]
+    return len(there) == len(entries) and there == sorted(there)
 
 
 def _cause(failed: list[Outcome], stopped: list[Outcome]) -> str:

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -75,6 +76,11 @@ class StageRecord:
         failed = self._on_record()
         if failed is not None and failed.state == "failed" and not failed.again:
             self._keep(failed.model_copy(update={"again": True}), before)
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether the run has ended with this stage."""
+        return self._stage == self._plan.spec.sequence[-1]
 
     def _on_record(self) -> Outcome | None:
         return outcome_of_stage(self._store, self._plan.spec.name, self._plan.run_id, self._stage)
@@ -156,6 +162,9 @@ class StageRecord:
         """before: of the record as it is now. Another try may write it in between: the later one's stays."""
         if before is not None:
             note_again(self._store, self._plan)
+        if outcome.again or self._is_last:
+            moment = datetime.fromtimestamp(self._store.now_ns() / 1e9, UTC)
+            outcome = outcome.model_copy(update={"recorded": moment})
         data = outcome.model_dump_json(by_alias=True).encode()
         while not self._store.replace(self._key, data, expected=before.etag if before else None):
             before = self._store.head(self._key)
@@ -163,7 +172,7 @@ class StageRecord:
                 break
         else:
             self._delete_checkpoints(outcome)
-        if before is not None or outcome.state == "failed" or outcome.stage == self._plan.spec.sequence[-1]:
+        if before is not None or outcome.state == "failed" or self._is_last:
             note_end(self._store, self._plan)
 
     def _delete_checkpoints(self, outcome: Outcome) -> None:

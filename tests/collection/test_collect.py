@@ -15,6 +15,7 @@ from ratchet.store.ledger import append, records
 from ratchet.store.publishing import Transaction, find_result
 from tests.collection.village import FIRST, MODEL, NAME, PART, POLICY, Village
 from tests.collection.village_rows import DAY
+from tests.turned_times import turn_round
 
 
 @pytest.fixture
@@ -69,6 +70,15 @@ def test_runs_within_the_days_and_the_last_ones_stay_whole_and_others_keep_their
     assert {*village.runs()} == {*runs[-9:]}
     whole = [run for run in runs[-9:] if village.store.head(village.manifests(run)["train"]) is not None]
     assert whole == runs[-2:]
+
+
+def test_the_last_runs_are_those_that_were_planned_last_in_a_copy_of_the_store(village: Village) -> None:
+    runs = nights(village, 4)
+    turn_round(village.store)
+    village.clock.days += POLICY.results + 5
+    village.collect()
+    whole = [run for run in runs if village.store.head(village.manifests(run)["train"]) is not None]
+    assert whole == runs[-POLICY.last :]
     assert {entry.key.split("/")[2] for entry in village.store.list(paths.alerts(NAME))} == {*runs[-9:]}
     village.clock.days += 100
     village.collect()

@@ -14,7 +14,7 @@ from ratchet.contracts.further_source import further
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.summaries import Split
-from ratchet.runs.data_days import data_days
+from ratchet.runs.data_days import data_days, newest_plan
 from ratchet.runs.lost_versions import lost_versions, why_lost
 from ratchet.runtime.held_days import table_of
 from ratchet.store.version_records import keep_record
@@ -25,6 +25,7 @@ from tests.keeping.test_purge import COLUMNS, KEY, users
 from tests.runs.nights import ratchet
 from tests.runs.test_day_records import plan
 from tests.store.test_version_records import record
+from tests.turned_times import turn_round
 from tests.world import LAST, World, clicks
 
 DAYS = [LAST - timedelta(days=back) for back in range(5, -1, -1)]
@@ -97,6 +98,20 @@ def test_old_days_go_but_for_those_that_a_model_or_a_run_under_way_names(tmp_pat
     assert [shown[day][0] for day in DAYS] == ["expired"] * 2 + ["arrived"] * 4
     assert "by Ada because policy" in shown[DAYS[0]][1]
     assert expire(world.store, "clicks", 3, do=True, archived=True, **WHO).gone == ()
+
+
+def test_the_limit_and_the_tables_are_of_the_run_that_was_planned_last_in_a_copy_of_the_store(tmp_path: Path) -> None:
+    """Whether the lines of the runs are there or not."""
+    world = made(tmp_path)
+    for day, keep_days in ((DAYS[4], 3), (DAYS[5], 4)):
+        world.document["source"]["keep_days"] = keep_days
+        night(world, day)
+    turn_round(world.store, "nights")
+    for _ in range(2):
+        assert newest_plan(world.store, "clicks").data_date == DAYS[5]
+        said = ratchet("data", "expire", "clicks", "--store", world.store.uri, "--by", "Ada", "--because", "policy")
+        assert (said.code, f"{DAYS[2]}" in said.out) == (0, True), said
+        world.store.delete(paths.run_index("clicks"))
 
 
 def test_a_night_that_needs_an_expired_day_says_so_and_reads_it_where_the_source_has_it(tmp_path: Path) -> None:

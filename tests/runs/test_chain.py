@@ -5,11 +5,14 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from ratchet.contracts import paths
 from ratchet.contracts.request import RunKind
 from ratchet.runs.chain import GAP, chain_of
+from ratchet.runs.run_index import note_plan
 from ratchet.store.memory import MemoryStore
 from tests.runs.recorded import keep_plan
 from tests.runs.test_requests import DAY, plan
+from tests.turned_times import turn_round
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 NEXT = DAY + timedelta(days=1)
@@ -47,3 +50,15 @@ def test_a_run_goes_on_with_the_chain_of_the_backfill_run_before_it() -> None:
 )
 def test_after_any_other_run_a_new_chain_begins(store: MemoryStore) -> None:
     assert chain(store).startswith(f"backfill-{NEXT}-")
+
+
+def test_in_a_copy_of_the_store_the_run_before_is_the_one_that_was_planned_last() -> None:
+    """Whether the lines of the runs are there or not."""
+    now, store = datetime.now(UTC), MemoryStore(uuid.uuid4().hex)
+    for number, name in enumerate(("c1", "c2")):
+        created = now - timedelta(minutes=5 - number)
+        note_plan(store, keep_plan(store, plan(run_id=name, kind="backfill", chain=name, created=created)))
+    turn_round(store)
+    for _ in range(2):
+        assert chain_of(store, "small", NEXT, overrides={}, now=now) == "c2"
+        store.delete(paths.run_index("small"))

@@ -8,6 +8,7 @@ from ratchet.runs.outcomes import newest_build, outcome_of, outcomes, why_built
 from ratchet.store.memory import MemoryStore
 from tests.runs.recorded import keep, publish, training
 from tests.runs.test_requests import OUTCOMES, plan
+from tests.turned_times import turn_round
 
 
 @pytest.fixture
@@ -42,6 +43,17 @@ def test_the_newest_build_is_the_last_one_of_its_stage_whichever_run_made_it(sto
     assert found is not None
     assert found.result == later.result
     assert newest_build(store, "small", "evaluate") is None
+
+
+def test_the_newest_build_is_known_by_when_it_was_finished_in_a_copy_of_the_store(store: MemoryStore) -> None:
+    first = publish(training(store, plan()))
+    later = publish(training(store, plan({"train.epochs": 9}, run_id="later")))
+    turn_round(store)
+    assert newest_build(store, "small", "train") == later.model_copy(update={"reused": True})
+    store.replace(later.key, b"damaged", expected=getattr(store.head(later.key), "etag", ""))
+    assert newest_build(store, "small", "train") == first.model_copy(update={"reused": True})
+    store.delete(later.key)
+    assert newest_build(store, "small", "train") == first.model_copy(update={"reused": True})
 
 
 def test_a_first_build_has_nothing_before_it(store: MemoryStore) -> None:

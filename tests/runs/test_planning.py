@@ -1,11 +1,13 @@
 """What a plan refuses to write down."""
 
+import os
 import shutil
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import RunPlan
@@ -102,13 +104,21 @@ def test_a_night_is_marked_before_its_plan_so_that_a_crash_between_leaves_it_in_
             raise crash
         return create(self, key, data)
 
-    monkeypatch.setattr(FileStore, "create", fail_at_plan)
-    with pytest.raises(ConnectionAbortedError):
-        make_plan(
-            folder=FOLDER, spec=load(FOLDER), data_date=date(2026, 3, 20), run_id="r", kind="local",
-            store_uri=str(tmp_path / "store"),
+    def planned() -> RunPlan:
+        return make_plan(
+            folder=FOLDER, spec=load(FOLDER), data_date=day, run_id="r", kind="local", store_uri=store.uri
         )  # fmt: skip
-    assert runs_of(FileStore(tmp_path / "store"), "search-ranking", date(2026, 3, 20)) == ["r"]
+
+    day, store = date(2026, 3, 20), FileStore(tmp_path / "store")
+    with monkeypatch.context() as crashed:
+        crashed.setattr(FileStore, "create", fail_at_plan)
+        with pytest.raises(ConnectionAbortedError):
+            planned()
+    assert runs_of(store, "search-ranking", day) == ["r"]
+    mark = store.root / paths.night("search-ranking", day, "r")
+    os.utime(mark, (0, 0))
+    made = planned()
+    assert mark.stat().st_mtime > made.created.timestamp() - 1  # no mark is older than its plan
 
 
 def test_a_try_after_a_kill_between_plan_and_line_writes_the_line(

@@ -1,5 +1,6 @@
 """The lines of a pipeline's runs: what they say and cost, and that no crash and no other writer makes them wrong."""
 
+import os
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,20 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.registration import Registration
 from ratchet.contracts.request import Outcome, Promotion, RunKind, RunPlan
 from ratchet.contracts.run_index import FORM, IndexedLedger, IndexedRun, RunIndex, planned
-from ratchet.contracts.stages import REGULAR
+from ratchet.contracts.stages import REGULAR, Stage
 from ratchet.runs.answers import record_answer
-from ratchet.runs.run_index import RunLine, index_etags, nights, note_end, note_plan, rebuilt, renew_index
+from ratchet.runs.data_days import newest_plan
+from ratchet.runs.run_index import (
+    RunLine,
+    index_etags,
+    newest_ids,
+    newest_runs,
+    nights,
+    note_end,
+    note_plan,
+    rebuilt,
+    renew_index,
+)
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.standstill import only_removal
 from ratchet.store.base import Store
@@ -30,6 +42,7 @@ from tests.runs.recorded import keep, keep_plan
 from tests.runs.test_requests import CONTENT, DAY, JUDGED, OUTCOMES, TRAINED, outcome, plan
 from tests.store.test_ledger import change
 from tests.store_calls import counted_calls
+from tests.turned_times import turn_round
 
 BEFORE = DAY - timedelta(days=1)
 OLD = datetime.now(UTC) - timedelta(days=15)
@@ -245,6 +258,29 @@ def test_a_run_has_not_failed_while_a_stage_of_it_is_tried_again_by_itself(store
     assert (line_of(store).standing, line_of(store).cause) == ("failed", "ingest: the source is away: caf?.csv")
 
 
+def test_whether_a_run_ended_since_its_stage_failed_is_known_in_a_copy_of_the_store(store: MemoryStore) -> None:
+    def fails(run_id: str, stage: Stage) -> None:
+        with pytest.raises(Unavailable), StageRecord(store, plan(run_id=run_id), stage, again=lambda _: True):
+            raise Unavailable("the source is away")
+
+    def ends(run_id: str) -> None:
+        with StageRecord(store, plan(run_id=run_id), "report") as record:
+            record.end(whole()[-1])
+
+    ran(store, "gave-up")
+    fails("gave-up", "ingest")
+    ends("gave-up")
+    ran(store, "cleared", data_date=BEFORE)
+    ends("cleared")
+    fails("cleared", "ingest")
+    for _ in range(2):
+        assert [(run.run_id, run.standing) for run in rebuilt(store, "small").runs] == [
+            ("cleared", "unfinished"),
+            ("gave-up", "failed"),
+        ]
+        turn_round(store)
+
+
 def test_a_run_that_a_person_has_cleared_is_at_work_from_the_begin_of_the_stage(store: MemoryStore) -> None:
     made = ran(store, "r", *whole())
     with pytest.raises(Unavailable), StageRecord(store, made, "train"):
@@ -437,6 +473,34 @@ def test_a_ledger_that_was_exchanged_or_damaged_is_read_as_a_whole(tmp_path: Pat
     assert line_of(store).live
     note_end(store, made)
     assert stored(store).ledgers["small"].number == 3
+
+
+def test_the_runs_are_in_the_order_of_their_plans_in_a_copy_of_the_store(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    for number, run_id in enumerate(("c", "b", "a")):
+        note_plan(store, ran(store, run_id, created=OLD + timedelta(minutes=number)))
+    store.create(paths.night("small", DAY, "never-planned"), b"")
+    turn_round(store)
+    assert newest_ids(store, "small", 2) == ["b", "a"]  # one line, of a
+    assert [run.run_id for run in newest_runs(store, "small")] == ["a", "b", "c"]
+    store.delete(paths.run_index("small"))
+    assert newest_ids(store, "small", 9) == ["c", "b", "a"]
+    store.create(paths.run_index("small"), b'{"needs": {"lines": "9.0.0"}}')  # of another release
+    assert newest_ids(store, "small", 9) == ["c", "b", "a"]
+
+
+def test_the_newest_run_costs_three_requests_however_many_an_earlier_date_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FileStore(tmp_path)
+    runs = [ran(store, f"r{number:02}", created=OLD + timedelta(minutes=number)) for number in range(40)]
+    for entry, made in zip(store.list(paths.nights("small")), runs, strict=True):
+        os.utime(tmp_path / entry.key, (made.created.timestamp(), made.created.timestamp()))
+    note_plan(store, runs[-1])
+    note_plan(store, ran(store, "newest", data_date=DAY + timedelta(days=1)))
+    with counted_calls(monkeypatch) as calls:
+        assert newest_plan(store, "small").run_id == "newest"
+    assert sorted(calls) == ["list", "read", "read"]
 
 
 def test_a_year_of_nights_costs_two_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,44 @@
+"""The line of one run, from its mark, its plan and its outcomes."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from ratchet.contracts import paths
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
+from ratchet.contracts.run_index import IndexedRun, planned
+from ratchet.runs.history import plan_of
+from ratchet.runs.run_state import read_run
+from ratchet.store.base import Entry, Store
+
+
+def line_of_mark(store: Store, pipeline: str, mark: Entry) -> IndexedRun | None:
+    """The line of a run by its mark and its plan; None where the plan is gone, or was never written."""
+    run_id = paths.last(mark.key)
+    try:
+        plan = plan_of(store, pipeline, run_id)
+    except (CorruptArtifact, OtherRelease) as error:  # one date that cannot be read is no reason to show none
+        created = datetime.fromtimestamp(mark.modified_ns / 1e9, UTC)
+        day = paths.night_date(mark.key)
+        return IndexedRun(day=day, run_id=run_id, kind="manual", created=created, **_unreadable(error))
+    return planned(plan) if plan is not None else None
+
+
+def line_now(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
+    """The line of a run from its records as they are now."""
+    try:
+        return line_on_record(store, pipeline, run)
+    except OtherRelease as error:
+        return run.model_copy(update=_unreadable(error))
+
+
+def line_on_record(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
+    """The same. Raises OtherRelease."""
+    try:
+        plan = plan_of(store, pipeline, run.run_id)
+        return read_run(store, plan) if plan is not None else run
+    except CorruptArtifact as error:
+        return run.model_copy(update=_unreadable(error))
+
+
+def _unreadable(error: RatchetError) -> dict[str, Any]:
+    return {"standing": "failed", "cause": str(error)}
