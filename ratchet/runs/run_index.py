@@ -12,7 +12,7 @@ model as the one in production that the ledger does not name.
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from ratchet.runs.indexed_ledger import ledger_of
 from ratchet.runs.newest import newest_first
 from ratchet.runs.run_lines import line_now, line_of_mark, line_on_record
 from ratchet.runs.standstill import only_removal
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document
 
 _READERS = 8
@@ -38,6 +38,8 @@ _UNDER_WAY = timedelta(days=14)
 """For how long a run may be under way. One that has not ended then was killed, and its line is written for good."""
 _SETTLED_AT_ONCE = 8
 """Lines of killed runs that a plan writes, so that it costs little whatever was killed."""
+_PLANNED_NS = 86_400 * 10**9
+"""A mark that is older than a day, and has no plan, is of a run whose planning was given up."""
 _log = logging.getLogger(__name__)
 
 
@@ -108,11 +110,14 @@ def note_plan(store: Store, plan: RunPlan) -> None:
 
 
 def note_again(store: Store, plan: RunPlan) -> None:
-    """Say that a stage which is on record is about to be recorded again: until `note_end` the line is not believed."""
+    """Say that a stage which is on record is about to be recorded again: until `note_end` the line is not believed.
+
+    A run that has no line gets one, so that nobody writes that of its records as they were.
+    """
 
     def change(index: RunIndex) -> RunIndex:
-        ours = (run.model_copy(update={"ended": False}) for run in index.runs if run.run_id == plan.run_id)
-        return index.with_runs(*ours)
+        ours = next((run for run in index.runs if run.run_id == plan.run_id), planned(plan))
+        return index.with_runs(ours.model_copy(update={"ended": False}))
 
     _write(store, plan.spec.name, change)
 
@@ -121,6 +126,33 @@ def note_end(store: Store, plan: RunPlan) -> None:
     """Write the line of a run that has ended or failed, and what the ledger says of its model."""
     run = line_now(store, plan.spec.name, planned(plan))
     _write(store, plan.spec.name, lambda index: _with_ledgers(store, index, run))
+
+
+def add_lines(store: Store, pipeline: str, looked_at: set[Entry], most: int) -> int:
+    """Write the lines that runs lack, as where the store refused them; the newest first. How many were looked at.
+
+    looked_at: marks of runs that need no line, as a newer run has it; gets those that are found. most: how many others
+    to look at. Writes nothing over a line that is there, and nothing where there is no document.
+    """
+    marks = {*store.list(paths.nights(pipeline))}
+    looked_at &= marks
+    index = _known(store, pipeline)
+    if index is None:
+        return 0
+    there = {run.run_id for run in index.runs}
+    others = (mark for mark in marks - looked_at if paths.last(mark.key) not in there)
+    newest = sorted(others, key=lambda mark: mark.modified_ns)[-most:]
+    with ThreadPoolExecutor(_READERS) as pool:
+        runs = list(pool.map(lambda mark: line_of_mark(store, pipeline, mark), newest))
+        lacking = [run for run in runs if run is not None and run in index.with_runs(run).runs]
+        lines = list(pool.map(lambda run: line_now(store, pipeline, run), lacking))
+    before = time.time_ns() - _PLANNED_NS
+    for mark, run in zip(newest, runs, strict=True):
+        if run not in lacking and (run is not None or mark.modified_ns < before):
+            looked_at.add(mark)
+    if lines:
+        _write(store, pipeline, lambda index: _with_ledgers(store, index, *_others(index, lines)))
+    return len(newest)
 
 
 def newest_runs(store: Store, pipeline: str) -> Iterator[IndexedRun]:
@@ -169,6 +201,12 @@ def rebuilt(store: Store, pipeline: str) -> RunIndex:
         found = newest.with_runs(*pool.map(lambda run: line_now(store, pipeline, run), newest.runs))
     models = {run.model for run in found.runs} - {""}
     return found.model_copy(update={"ledgers": {model: ledger_of(store, model, None) for model in sorted(models)}})
+
+
+def _others(index: RunIndex, lines: Iterable[IndexedRun]) -> list[IndexedRun]:
+    """Those of runs that have no line."""
+    there = {run.run_id for run in index.runs}
+    return [run for run in lines if run.run_id not in there]
 
 
 def _with_ledgers(store: Store, index: RunIndex, *lines: IndexedRun) -> RunIndex:

@@ -401,6 +401,19 @@ def test_a_kill_between_a_new_record_and_its_line_shows_the_record(
     assert line_of(store).standing == "promote"
 
 
+def test_a_run_without_a_line_has_one_before_a_stage_of_it_is_recorded_again(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else who adds lines that are missing may write that of the records before, and nobody corrects it."""
+    note_plan(store, ran(store, "before", data_date=BEFORE))
+    made = ran(store, "r", *whole("reject"))
+    monkeypatch.setattr("ratchet.runs.stage_record.note_end", lambda *_: None)  # it is killed before
+    with StageRecord(store, made, "evaluate") as record:
+        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "promote"}))
+    assert [(run.run_id, run.ended) for run in stored(store).runs] == [("before", False), ("r", False)]
+    assert [line.standing for line in nights(store, "small")] == ["unfinished", "promote"]
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]"])
 def test_a_document_that_is_lost_or_damaged_is_made_again(store: MemoryStore, content: bytes) -> None:
     made = ran(store, "r", *whole())

@@ -57,7 +57,7 @@ _RUNS_S = 120.0
 _AWAY_S = 300.0
 """A restart of Airflow's server takes less; after that, nights that are due are missing for want of it."""
 _IDLE = 12
-"""One scan of so many looks for old indexes, and while no run is active for what people did at a command line."""
+"""One scan of so many looks for indexes to mend, and while no run is active for what people did at a command line."""
 
 
 class Scanner:
@@ -106,7 +106,7 @@ class Scanner:
         if active or is_rare:
             _scan_what_people_did(store)
         if is_rare:
-            with Guard("cannot look for indexes of runs that a release before wrote"):
+            with Guard("cannot look for indexes of runs to mend"):
                 self._indexes.look(store)
         return active
 

@@ -1,16 +1,42 @@
-"""The watch makes the indexes of runs again that a release before wrote, or that are lost."""
+"""The watch makes the indexes of runs again that a release before wrote, or that are lost, and lines that they lack."""
 
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from ratchet.contracts import paths
+from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.loading import loads
 from ratchet.contracts.run_index import FORM, RunIndex
-from ratchet.runs.run_index import rebuilt
+from ratchet.runs.run_index import nights, note_plan, rebuilt
+from ratchet.runs.stage_record import StageRecord
+from ratchet.store.base import Store
+from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
 from ratchet_airflow.watch.run_indexes import RunIndexes
-from tests.runs.recorded import keep_plan
-from tests.runs.test_requests import SPEC, plan
+from tests.runs.recorded import keep, keep_plan
+from tests.runs.test_requests import DAY, OUTCOMES, SPEC, plan
+from tests.store_calls import counted_calls
+
+
+class Refusing(FileStore):
+    """Refuses to write the document of any pipeline, as while its rights lack that."""
+
+    refuses = False
+
+    @override
+    def replace(self, key: str, data: bytes, *, expected: str | None) -> bool:
+        if self.refuses and key.startswith(f"{paths.run_index()}/"):
+            raise ConfigurationError("access is denied")
+        return super().replace(key, data, expected=expected)
+
+
+def looked(indexes: RunIndexes, store: Store) -> None:
+    work = indexes.look(store)
+    assert work is not None
+    work.join()
 
 
 def test_an_index_of_a_release_before_is_written_once_also_of_a_retired_pipeline(
@@ -23,18 +49,70 @@ def test_an_index_of_a_release_before_is_written_once_also_of_a_retired_pipeline
     keep_plan(store, plan(run_id="r"))
     key, indexes = paths.run_index("small"), RunIndexes()
     store.create(key, b"{}")  # its folder is empty: it is retired
-    work = indexes.look(store)
-    assert work is not None
-    work.join()
+    looked(indexes, store)
     made = RunIndex.model_validate_json(store.read(key))
     assert (made, made.form) == (rebuilt(store, "small"), FORM)
-    again = indexes.look(store)  # sees what was written
-    assert again is not None
-    again.join()
-    assert indexes.look(store) is None
+    written = store.head(key)
+    looked(indexes, store)  # at what was written
+    looked(indexes, store)
+    assert store.head(key) == written
     (folder / "pipeline.yaml").write_text(SPEC)
     store.delete(key)
-    lost = indexes.look(store)
-    assert lost is not None
-    lost.join()
+    looked(indexes, store)
     assert RunIndex.model_validate_json(store.read(key)) == made
+
+
+def test_a_line_that_the_store_refused_when_the_run_was_planned_and_ended_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_PIPELINES", str(tmp_path / "none"))
+    store, indexes = Refusing(tmp_path / "store"), RunIndexes()
+    store.prepare()
+
+    def ran(run_id: str, day: date) -> None:
+        made = keep_plan(store, plan(run_id=run_id, data_date=day))
+        note_plan(store, made)
+        keep(store, made, OUTCOMES["train"], OUTCOMES["evaluate"])
+        with StageRecord(store, made, "report") as record:
+            record.end(OUTCOMES["report"])
+
+    def shown() -> list[str]:
+        return [line.run_id for line in nights(store, "small")]
+
+    ran("first", DAY)
+    ran("second", DAY)
+    store.refuses = True
+    ran("lost", DAY + timedelta(days=1))
+    ran("last", DAY)
+    looked(indexes, store)  # it cannot help yet
+    assert shown() == ["second"]
+    store.refuses = False
+    looked(indexes, store)
+    assert shown() == ["last", "lost"]
+    index = RunIndex.model_validate_json(store.read(paths.run_index("small")))
+    assert index == rebuilt(store, "small")
+    assert all(run.ended for run in index.runs)  # so a page reads no records of theirs
+    looked(indexes, store)
+    with counted_calls(monkeypatch) as calls:
+        looked(indexes, store)  # a run that a newer one of its date hides is not looked at again
+    assert sorted(calls) == ["list", "list", "read"]
+
+
+def test_a_look_takes_few_requests_and_the_next_ones_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_PIPELINES", str(tmp_path / "none"))
+    store, indexes = Refusing(tmp_path / "store"), RunIndexes()
+    store.prepare()
+    names, needed = [f"p{number:02}" for number in range(12)], 0
+    for name in names:
+        spec = loads(SPEC.replace("name: small", f"name: {name}"))
+        for number in range(12 if name == "p00" else 2):
+            made = keep_plan(store, plan(run_id=f"r{number}", data_date=DAY - timedelta(days=number), spec=spec))
+            store.refuses = number > 0
+            note_plan(store, made)
+    store.refuses = False
+    while any(len(nights(store, name)) < (12 if name == "p00" else 2) for name in names):
+        with counted_calls(monkeypatch) as calls:
+            looked(indexes, store)
+        assert len(calls) < 130
+        needed += 1
+    assert needed < 12
