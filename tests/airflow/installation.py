@@ -129,14 +129,15 @@ class Installation:
         return run_id
 
     def backfill(self, dag_id: str, first: str, last: str, *more: str) -> list[str]:
-        """`airflow backfill create`, as a person types it; the ids of the runs that it made, oldest date first.
-
-        Airflow takes one at a time, and closes one some while after its last run has ended.
-        """
-        self.until(lambda: all(each["completed_at"] for each in self._backfills(dag_id)))
+        """`airflow backfill create`, as a person types it; the ids of the runs that it made, oldest date first."""
+        self.until_no_backfill(dag_id)
         before = {run["dag_run_id"] for run in self.api.runs(dag_id)}
         self.command("backfill", "create", "--dag-id", dag_id, "--from-date", first, "--to-date", last, *more)
         return [run["dag_run_id"] for run in self.api.runs(dag_id) if run["dag_run_id"] not in before]
+
+    def until_no_backfill(self, dag_id: str) -> None:
+        """Airflow takes one at a time, and closes one some while after its last run has ended."""
+        self.until(lambda: all(each["completed_at"] for each in self._backfills(dag_id)))
 
     def _backfills(self, dag_id: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.api.call("GET", f"/backfills?dag_id={dag_id}")["backfills"]
@@ -144,10 +145,14 @@ class Installation:
 
     def command(self, *words: str) -> str:
         """What `airflow ...` prints on standard output."""
+        return self.typed("airflow", *words)
+
+    def typed(self, program: str, *words: str) -> str:
+        """What a program prints on standard output that is typed beside its servers."""
         with self._environment():
             environment = self.services.environment()
         done = subprocess.run(
-            [str(Path(sys.executable).parent / "airflow"), *words],
+            [str(Path(sys.executable).parent / program), *words],
             env=environment,
             cwd=self.home,
             capture_output=True,

@@ -60,8 +60,11 @@ def files(document: str) -> dict[str, str]:
     return {one.file: one.text for one in blocks(document) if one.file}
 
 
-def commands(document: str) -> tuple[Command, ...]:
-    """The `sh` and `python` blocks that name no file, each with the `text` block that follows it."""
+def commands(document: str, where: str = "") -> tuple[Command, ...]:
+    """The `sh` and `python` blocks that name no file, each with the `text` block that follows it.
+
+    where: the word behind `sh` instead, in a document whose commands are typed in several places.
+    """
     found = blocks(document)
     following = [*found[1:], Block(heading="", language="", file="", text="")]
     return tuple(
@@ -72,7 +75,7 @@ def commands(document: str) -> tuple[Command, ...]:
             shown=after.text if after.language == "text" else "",
         )
         for one, after in zip(found, following, strict=True)
-        if one.language in {"sh", "python"} and not one.file
+        if one.language in {"sh", "python"} and one.file == where
     )
 
 
@@ -115,10 +118,15 @@ def _run(interpreter: str, text: str, folder: Path) -> Done:
 def shows(shown: str, printed: str) -> bool:
     """Whether a document shows what was printed. `...` matches anything, and measured numbers may differ.
 
-    Words and whole numbers have to be the same; of a number with a decimal point only that it is there.
+    Words and whole numbers have to be the same; of a number with a decimal point only that it is there. A line that is
+    `...` alone is any number of lines, or none.
     """
-    pattern = re.escape(_comparable(shown)).replace(re.escape("..."), ".*")
-    return re.fullmatch(pattern, _comparable(printed), re.DOTALL) is not None
+    pattern = "".join(_pattern(line) for line in _comparable(shown).split("\n"))
+    return re.fullmatch(pattern, f"{_comparable(printed)}\n", re.DOTALL) is not None
+
+
+def _pattern(line: str) -> str:
+    return r"(?:.*\n)?" if line == "..." else re.escape(line).replace(re.escape("..."), ".*") + r"\n"
 
 
 def _comparable(text: str) -> str:

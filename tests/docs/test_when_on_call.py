@@ -3,24 +3,34 @@
 It goes on where the tutorial ends, and changes its store; so this file is the last of those that use it.
 """
 
+import os
 import re
 from typing import get_args
 
 import pytest
 
 from ratchet.checkout import ROOT
+from ratchet.contracts import outbox_paths
 from ratchet.contracts.alerts import Occasion
+from ratchet.runners.runner import Engine
+from ratchet.runs.known_hosts import mark_host
+from ratchet.store.opening import open_store
 from ratchet_airflow.watch.presence import Server
-from tests.docs.blocks import DOCS, Done, commands, run, shows
+from tests.docs.blocks import DOCS, Done, blocks, commands, run, shows
 from tests.docs.conftest import Tutorial
 
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("docs"), pytest.mark.timeout(1200)]
 COMMANDS = commands("on-call.md")
+GONE = ("gpu-2", "gpu-3")
 
 
 @pytest.fixture(scope="module")
 def done(tutorial: Tutorial) -> tuple[Done, ...]:
-    """How each command ended, in order."""
+    """How each command ended, in order. Two hosts have been silent for half a day."""
+    for host in GONE:
+        mark_host(open_store(str(tutorial.store)), "here", Engine(host, host), 1)
+        mark = tutorial.store / outbox_paths.host("here", host)
+        os.utime(mark, (mark.stat().st_mtime - 12 * 3600,) * 2)
     return tuple(run(command, tutorial.folder) for command in COMMANDS)
 
 
@@ -30,6 +40,25 @@ def test_a_command_succeeds_and_prints_what_the_page_shows(done: tuple[Done, ...
     shown = COMMANDS[place].shown
     assert shown
     assert shows(shown, done[place].printed), f"shown:\n{shown}\nprinted:\n{done[place].printed}"
+
+
+def test_each_page_has_a_command_with_what_it_prints() -> None:
+    """Those that are not typed here are typed in tests/airflow/test_on_call.py."""
+    typed = [one for where in ("", "airflow", "server") for one in commands("on-call.md", where)]
+    assert [one.text for one in typed if not one.shown] == []
+    assert len(typed) == len([one for one in blocks("on-call.md") if one.language == "sh"])
+    pages = re.findall(r"^## (.*)$", (DOCS / "on-call.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(pages) - {one.heading for one in typed} == set()
+
+
+def test_a_command_in_running_text_is_one_that_a_block_has() -> None:
+    prose = re.sub(
+        r"^```.*?^```$", "", (DOCS / "on-call.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    named = set(re.findall(r"`((?:ratchet|airflow|python -m) [\w.-]+)", prose))
+    typed = " ".join(one.text for one in blocks("on-call.md"))
+    assert "ratchet doctor" in named
+    assert {command for command in named if command not in typed} == set()
 
 
 def test_there_is_a_page_for_each_kind_of_alert() -> None:
