@@ -94,6 +94,26 @@ def test_a_backfill_of_a_date_whose_rows_were_collected_takes_the_present_ones(v
     village.check()
 
 
+def test_rows_that_a_backfill_takes_in_the_moment_in_which_they_would_be_deleted_stay(village: Village) -> None:
+    nights(village, 20)
+    runs = list[str]()
+
+    def before(name: str, key: str) -> None:
+        if name == "delete" and f"/date={FIRST}/" in key and not runs:
+            runs.append("")
+            runs[0] = village.night(FIRST, kind="backfill")
+
+    village.store.before = before  # type: ignore[method-assign]
+    found = village.collect()
+    del village.store.before
+    planned = plan_of(village.store, NAME, runs[0])
+    assert planned is not None
+    assert planned.as_of == "then"
+    assert gone(found) == 10
+    village.check()
+    assert gone(village.collect()) == 0
+
+
 @pytest.mark.parametrize("of", ["missing", "damaged"])
 def test_where_the_log_cannot_be_read_nothing_goes(village: Village, of: str) -> None:
     nights(village, 40)
