@@ -16,9 +16,10 @@ from ratchet.collection.table_log import listed_files
 from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.pipeline import PARTITION
+from ratchet.contracts.removal import Removal
 from ratchet.contracts.snapshot_index import SnapshotIndex
 from ratchet.store.base import Entry, Store
-from ratchet.store.removals import removals, successors
+from ratchet.store.removals import successors
 from ratchet.store.sealed import unseal
 
 _ROWS, _OTHERS = "rows of days", "logs and indexes of tables"
@@ -39,12 +40,12 @@ class _Table:
 
 
 class Rows:
-    """The files of a pipeline's tables. before_ns: younger files stay, for the reason `young`."""
+    """The files of a pipeline's tables. removed: removals. before_ns: younger files stay, for the reason `young`."""
 
-    def __init__(self, store: Store, pipeline: str, before_ns: float, young: str) -> None:
+    def __init__(self, store: Store, pipeline: str, removed: Iterable[Removal], before_ns: float, young: str) -> None:
         self._store, self._before_ns, self._young = store, before_ns, young
         self._tables = [_read(store, key, entries) for key, entries in _by_table(store, pipeline)]
-        self._after = {sha256: day.file.key for sha256, (day, _) in successors(removals(store, pipeline)).items()}
+        self._after = {sha256: day.file.key for sha256, (day, _) in successors(removed).items()}
         self._stays: dict[str, str] = {}
 
     def unnamed(self, files: Mapping[str, str], *snapshots: NamedRows) -> frozenset[str]:

@@ -47,7 +47,8 @@ def survey(store: Store, pipeline: str, roots: Roots, policy: Policy, now_ns: in
 
     Raises CorruptArtifact or Unavailable where something cannot be read: then nobody can say what goes.
     """
-    begun = next((one for one in removals(store, pipeline) if one.ended is None), None)
+    removed = removals(store, pipeline)
+    begun = next((one for one in removed if one.ended is None), None)
     if begun is not None:
         raise Unavailable(f"rows of {pipeline} are being removed ({begun.line})", remedy="let that end first")
     leases = tuple(entry for entry in store.list(paths.leases(pipeline)) if entry.key.split("/")[2] != REMOVAL)
@@ -56,7 +57,7 @@ def survey(store: Store, pipeline: str, roots: Roots, policy: Policy, now_ns: in
     runs, findings = read_runs(store, pipeline, policy, now_ns), Findings()
     marks = _mark(store, pipeline, roots, policy, now_ns, runs, live)
     before_ns, aside_ns = now_ns - policy.grace * DAY_NS, now_ns - policy.results * DAY_NS
-    rows = Rows(store, pipeline, before_ns, f"younger than {policy.grace} days")
+    rows = Rows(store, pipeline, removed, before_ns, f"younger than {policy.grace} days")
     gone = _keep_days(marks, rows, roots, aside_ns)
     marks.count(findings, before_ns=before_ns, aside_ns=aside_ns)
     rows.count(gone, findings)

@@ -43,8 +43,9 @@ class Tables:
 
     def __init__(self, store: Store, pipeline: str, table: str) -> None:
         self.store, self.pipeline, self.table = store, pipeline, table
-        self._read: list[dict[str, int]] = []
-        """The files of each version, with their bytes, as far as the log was read."""
+        self._files: dict[str, int] = {}
+        """Those of the newest version, with their bytes; of so many commits."""
+        self._number = 0
 
     def ingest(self, texts: Mapping[date, str], then: Mapping[date, SnapshotDay], attempt: str) -> PublishedResult:
         """A snapshot of these days. texts: the rows of each day in the source. then: days as an earlier run saw them."""
@@ -64,7 +65,7 @@ class Tables:
 
     def check(self, named: list[Snapshot]) -> None:
         """The newest rows of each day are there, and all files of the newest version and of those that are named."""
-        files = self._versions()
+        files = list(Tables(self.store, self.pipeline, self.table)._versions())
         if not files:
             return
         needed = {one.file.key for snapshot in named for one in snapshot.days}
@@ -131,9 +132,9 @@ class Tables:
         return version
 
     def _set(self, wanted: Mapping[str, Artifact]) -> int:
-        present, number = dict(self._present()), len(self._commits())
+        present = dict(self._present())
         changed = {day: file for day, file in wanted.items() if present.get(day) != file}
-        actions: list[object] = [] if number else [*_FIRST]
+        actions: list[object] = [] if self._number else [*_FIRST]
         for day, file in changed.items():
             if day in present:
                 path = present[day].key.removeprefix(f"{self.table}/")
@@ -148,30 +149,32 @@ class Tables:
                 }
             )  # fmt: skip
         if not actions:
-            return number - 1
+            return self._number - 1
         data = "\n".join(map(json.dumps, actions)).encode()
-        assert self.store.create(f"{self.table}/_delta_log/{number:020d}.json", data)
-        return number
+        assert self.store.create(self._commit_key(), data)
+        return self._number
 
     def _present(self) -> Iterator[tuple[str, Artifact]]:
-        for path, size in (self._versions() or [{}])[-1].items():
+        for _ in self._versions():
+            pass
+        for path, size in self._files.items():
             sha256 = paths.last(path).removesuffix(".parquet")
             artifact = Artifact(key=f"{self.table}/{path}", sha256=sha256, bytes=size, rows=1)
             yield path.split("/")[0].partition("=")[2], artifact
 
-    def _commits(self) -> list[str]:
-        return [entry.key for entry in self.store.list(f"{self.table}/_delta_log")]
+    def _commit_key(self) -> str:
+        return f"{self.table}/_delta_log/{self._number:020d}.json"
 
-    def _versions(self) -> list[dict[str, int]]:
-        for key in self._commits()[len(self._read) :]:
-            files = dict(self._read[-1]) if self._read else {}
-            for line in map(json.loads, self.store.read(key).splitlines()):
+    def _versions(self) -> Iterator[set[str]]:
+        """The files of each version that was not read yet; without a list, which takes long in a large store."""
+        while self.store.head(self._commit_key()) is not None:
+            for line in map(json.loads, self.store.read(self._commit_key()).splitlines()):
                 if "remove" in line:
-                    del files[line["remove"]["path"]]
+                    del self._files[line["remove"]["path"]]
                 elif "add" in line:
-                    files[line["add"]["path"]] = line["add"]["size"]
-            self._read.append(files)
-        return self._read
+                    self._files[line["add"]["path"]] = line["add"]["size"]
+            self._number += 1
+            yield {*self._files}
 
 
 def snapshot_of(found: PublishedResult) -> Snapshot:
