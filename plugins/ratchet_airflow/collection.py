@@ -17,8 +17,8 @@ _AGAIN = timedelta(hours=2)
 _PAGE = f"""\
 Deletes what nothing in the store needs any more, as `ratchet gc --apply` does. What stays, and for how long, is set by
 `{variable("gc")}`; without `weekly` in it there is no such DAG. The log says what went, and why, and what was left. A
-pipeline of which something cannot be read keeps everything, and the task fails with the reason, which each receiver of
-failures is told.
+pipeline of which something cannot be read keeps everything, and the task fails with the reason, and each receiver
+of failures is alerted to it.
 """
 
 

@@ -71,7 +71,7 @@ def diagnose_versions() -> Diagnosis:
 
 
 def _keeping() -> Iterator[Diagnosis]:
-    """Whether anything is deleted by itself. That is for a person to choose; whoever has not chosen should know."""
+    """Whether anything is deleted by itself. A person chooses that, and should know where nobody has."""
     try:
         policy = environment().gc
     except ConfigurationError:
