@@ -39,10 +39,10 @@ def test_marked_as_failed_while_it_is_deferred_it_saves_and_goes(
 ) -> None:
     run_id, container = left[MARKED]
     before = ticks(faulted.log(MARKED, run_id, "train"))
-    faulted.until(lambda: len(ticks(faulted.log(MARKED, run_id, "train"))) > len(before), seconds=60)
+    faulted.until(lambda: len(ticks(faulted.log(MARKED, run_id, "train"))) > len(before), seconds=180)
     path = f"/dags/{MARKED}/dagRuns/{run_id.replace('+', '%2B')}"
     faulted.api.call("PATCH", f"{path}/taskInstances/train", {"new_state": "failed"})
-    faulted.until(lambda: container not in faulted.containers(MARKED, run_id), seconds=60)
+    faulted.until(lambda: container not in faulted.containers(MARKED, run_id), seconds=180)
     assert saved_checkpoints(open_store(str(faulted.services.store)), f"checkpoints/{MARKED}")
     assert "train" not in faulted.outcomes(MARKED, run_id)
     assert faulted.api.tasks(MARKED, run_id)["train"]["state"] == "failed"
