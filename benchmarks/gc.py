@@ -173,7 +173,8 @@ def _bytes_of_policy(store: MemoryStore, names: list[str]) -> float:
     mean = sum(manifests) / max(len(manifests), 1)
     of_results = (a_night + mean * 5) * kept + _ARRAYS * (_WINDOW - 1)
     of_rows = _ROWS * (_DAYS + _WINDOW - 1 + _REWRITTEN * kept)
-    logs = [one.bytes for one in listed if one.key.startswith("tables/") and not one.key.endswith(".parquet")]
+    of_tables = tuple(f"{paths.table(name)}/" for name in names)
+    logs = [one.bytes for one in listed if one.key.startswith(of_tables) and not one.key.endswith(".parquet")]
     days = mean * of_rows / _ROWS  # the manifests of days
     return sum(one.bytes for one in records) + sum(logs) + (of_results + of_rows + days) * len(names)
 

@@ -9,6 +9,7 @@ _OF_TASKS = (
     "ratchet_airflow.dag",
     "ratchet_airflow.folders",
     "ratchet_airflow.container_trigger",
+    "ratchet_airflow.hosts",
     "ratchet.runs.attempt",
     "ratchet.runs.left_job",
     "ratchet.runs.leftovers",
