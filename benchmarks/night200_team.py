@@ -5,7 +5,6 @@ are among them. Tasks are left to the triggerer after a minute, as ever there.
 """
 
 import os
-import socket
 import subprocess
 import tempfile
 import time
@@ -35,6 +34,7 @@ from team import secret_files
 from team.ending import end_stages
 from team.settings import Settings
 from team.stack import Stack
+from tests.team.installation import free_ports
 
 _SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer", "watch", "reaper", "worker")
 _WELL_S = 600.0
@@ -57,7 +57,7 @@ def _night(home: Path, waiting: list[str], others: list[str]) -> Night:
     days = list(write(data, days=DAYS, rows_per_day=300, end=DAY, seed=0))
     here = {variable("data"): str(data), variable("store"): store, variable("tracking_uri"): (home / "runs").as_uri()}
     published = templates(home / TEMPLATE, {**os.environ, **here}, store)
-    airflow, s3, mlflow = _free_ports(3)
+    airflow, s3, mlflow = free_ports(3)
     settings = Settings(
         project=f"night200-{os.getpid()}", airflow_port=airflow, s3_port=s3, mlflow_port=mlflow, gpu_workers=0,
         pipelines=str(home / "pipelines"), pool_cpu=SLOTS * len(waiting) + (os.cpu_count() or 1),
@@ -130,12 +130,3 @@ def _asked(client: Any, containers: dict[str, str], part: str) -> dict[str, floa
         files = kept.get("inactive_file", kept.get("total_inactive_file", 0))
         found[name] = (said["memory_stats"]["usage"] - files) / 2**20
     return found
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

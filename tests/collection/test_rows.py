@@ -94,7 +94,9 @@ def test_a_backfill_of_a_date_whose_rows_were_collected_takes_the_present_ones(v
     village.check()
 
 
-def test_rows_that_a_backfill_takes_in_the_moment_in_which_they_would_be_deleted_stay(village: Village) -> None:
+def test_rows_that_a_backfill_takes_in_the_moment_in_which_they_would_be_deleted_stay(
+    village: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nights(village, 20)
     runs = list[str]()
 
@@ -103,9 +105,9 @@ def test_rows_that_a_backfill_takes_in_the_moment_in_which_they_would_be_deleted
             runs.append("")
             runs[0] = village.night(FIRST, kind="backfill")
 
-    village.store.before = before  # type: ignore[method-assign]
-    found = village.collect()
-    del village.store.before
+    with monkeypatch.context() as patched:
+        patched.setattr(village.store, "before", before)
+        found = village.collect()
     planned = plan_of(village.store, NAME, runs[0])
     assert planned is not None
     assert planned.as_of == "then"

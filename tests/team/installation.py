@@ -44,7 +44,7 @@ class TeamStack:
 
     def __init__(self, project: str) -> None:
         self.project = project
-        self.ports = dict(zip(("airflow", "mlflow", "s3"), _free_ports(3), strict=True))
+        self.ports = dict(zip(("airflow", "mlflow", "s3"), free_ports(3), strict=True))
         self.home = ROOT / ".ratchet" / "team" / project
         self._settings = {
             "RATCHET_PROJECT": project,
@@ -292,7 +292,7 @@ class TeamStack:
         return dict(parser["default"])
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [probe.getsockname()[1] for probe in probes]
