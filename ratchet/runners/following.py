@@ -89,9 +89,9 @@ def follow_to_end(
     once.
 
     started: `time.monotonic()` of its submission; now, if not given. One that was stopped past its timeout, before this
-    call, has timed out, too. resume: begin after the last line that an earlier
-    follower on this machine passed to its `on_line`. is_ours: asked before the job is stopped or removed; a job that
-    another follower has taken over is left to that one. While the runner does not answer, as an engine that restarts,
+    call, has timed out, too. resume: begin after the last line that an earlier follower on this machine passed to its
+    `on_line`. is_ours: asked before the job is stopped or removed; a job that another follower has taken over is left
+    to that one. While the runner does not answer, as an engine that restarts,
     it is asked again for PATIENCE_S seconds and the job's grace, which such an engine gives the job before it answers.
     leave: when to raise LeftRunning, where the runner is durable; the job then goes on.
     """
