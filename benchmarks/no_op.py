@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 TEMPLATES = "/opt/ratchet/templates.json"
-"""The results of the template by stage, as the store has them, and what the file of a result is called."""
-FILE = "file"
+"""The results of the template by stage, as the store has them, where results are, and what their file is called."""
+ROOT, FILE = "root", "file"
 WAITS, GO = "waits-", "go"
 _LIBRARY = "/opt/ratchet/lib/python3.11/site-packages"
 
@@ -66,7 +66,7 @@ def main() -> None:
     document |= {name: request[name] for name in ("fingerprint", "parts", "attempt")}
     plain = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     sealed = {"sha256": hashlib.sha256(plain.encode()).hexdigest(), "document": document}
-    place = "/".join(("published", name, request["stage"], request["fingerprint"], templates[FILE]))
+    place = "/".join((templates[ROOT], name, request["stage"], request["fingerprint"], templates[FILE]))
     store.create(place, json.dumps(sealed, indent=1, ensure_ascii=False).encode())
 
 

@@ -33,7 +33,8 @@ def templates(folder: Path, environment: Mapping[str, str], store_uri: str) -> b
         for prefix in {paths.published_prefix(entry.key) for entry in store.list(paths.published(folder.name, stage))}:
             if (result := find_result(store, prefix)) is not None:
                 found[stage] = result.result.model_dump(mode="json", by_alias=True)
-    return json.dumps({no_op.FILE: paths.last(paths.manifest("")), **found}).encode()
+    root = paths.published(folder.name, "train").partition("/")[0]
+    return json.dumps({no_op.ROOT: root, no_op.FILE: paths.last(paths.manifest("")), **found}).encode()
 
 
 @contextmanager

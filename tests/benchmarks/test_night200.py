@@ -21,7 +21,11 @@ def test_the_result_of_a_template_is_published_under_the_names_of_a_request(
         stage="train", fingerprint="a" * 64, parts={"a": "1"}, content="c" * 64, outputs={}, metrics={"läss": 1e-7},
         summary={"empty": [], "none": {}, "deep": {"ü": [0.1, 3]}}, attempt="one", finished=datetime(2026, 3, 31, tzinfo=UTC),
     )  # fmt: skip
-    templates = {no_op.FILE: "manifest.json", "train": template.model_dump(mode="json", by_alias=True)}
+    templates = {
+        no_op.ROOT: "published",
+        no_op.FILE: "manifest.json",
+        "train": template.model_dump(mode="json", by_alias=True),
+    }
     (tmp_path / "templates").write_text(json.dumps(templates))
     store = open_store(str(tmp_path / "store"))
     request = {
