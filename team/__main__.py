@@ -246,10 +246,15 @@ def _devices(settings: Settings, console: Console) -> str:
     return host_devices().listed
 
 
+def _with_worker(settings: Settings, devices: str) -> str:
+    """Those of the devices of this host that a training may use: none without a worker here that takes trainings."""
+    return devices if settings.gpu_workers else ""
+
+
 def _images(settings: Settings, console: Console) -> dict[str, str]:
     """Build or pull missing images. The variables for Compose: the tags of our own images, and this host's GPUs."""
     devices = _devices(settings, console)
-    named = {"RATCHET_GPUS": devices}
+    named = {"RATCHET_GPUS": devices, "RATCHET_GPUS_OF_WORKERS": _with_worker(settings, devices)}
     if settings.main_host:  # stages there run in the images of the main host, which were copied there
         return {**named, "RATCHET_AIRFLOW_IMAGE": _image("airflow")}
     if not settings.pool_cpu:

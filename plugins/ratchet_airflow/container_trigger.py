@@ -49,7 +49,7 @@ class ContainerTrigger(BaseTrigger):
         return f"{__name__}.{type(self).__name__}", {"store": self.store, "request": self.request}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """One event, with why the task has to go on: `why`, and whether it may be deferred again: `again`."""
+        """One event: why the task has to go on (`why`), whether it may be deferred again (`again`), and its `log`."""
         began = time.monotonic()
         following = asyncio.wrap_future(_threads.submit(copy_context().run, self._follow))
         try:
@@ -76,7 +76,7 @@ class ContainerTrigger(BaseTrigger):
 
     def _follow(self) -> dict[str, Any]:
         why = self._open().follow()
-        return {"why": why.text, "again": why.again}
+        return {"why": why.text, "again": why.again, "log": why.log}
 
     def _open(self) -> "Follower":
         from ratchet.contracts.errors import Unavailable

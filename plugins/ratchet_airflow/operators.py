@@ -87,7 +87,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         """
         event = event or {}
         self.log.info("going on after the triggerer: %s", event.get("why", "it says nothing"))
-        return self._bring_to_end(context, {**left, "again": event.get("again", False)})
+        return self._bring_to_end(context, {"again": False, "log": None, **event, **left})
 
     def _bring_to_end(self, context: Mapping[str, Any], begun: Mapping[str, Any] | None) -> str:
         from ratchet.runners.choice import planned_runner
@@ -127,7 +127,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
                 leave = self._leave(runner, again=begun is None or begun["again"])
                 record.attempt = self._attempt = Attempt(
                     settled, runner, on_event=self._log_event, fresh=fresh, keep=True, leave=leave,
-                    preemptions=begun["preemptions"] if begun is not None else 0,
+                    **({name: begun[name] for name in ("preemptions", "log")} if begun is not None else {}),
                 )  # fmt: skip
                 if self._killed:
                     self._attempt.interrupt()

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from airflow.sdk.exceptions import AirflowRescheduleException
 
-from ratchet.contracts.outages import OUTAGES, is_outage, next_wait, unsaid_s
+from ratchet.contracts.outages import OUTAGES, OnAnotherHost, is_outage, longest_s, next_wait, unsaid_s
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.stages import StageSettings
 from ratchet_airflow.retries import decision
@@ -66,27 +66,33 @@ def waits_for_outages(execute: Execute) -> Execute:
 
 def goes_on(task: Patient, context: Mapping[str, Any], error: BaseException) -> bool:
     """Whether Airflow runs the task again by itself after an error: in the same try after a wait, or as a retry."""
-    if isinstance(error, OUTAGES) and is_outage(error) and _next(task, context) is not None:
+    if isinstance(error, OUTAGES) and is_outage(error) and _next(task, context, error) is not None:
         return True
     tries = context["ti"]
     made = decision(error, try_number=tries.try_number, max_tries=tries.max_tries)
     return made.retry if made is not None else bool(tries.try_number <= tries.max_tries)
 
 
-def _next(task: Patient, context: Mapping[str, Any]) -> float | None:
+def _limit_s(task: Patient, error: BaseException) -> float:
+    """For how many seconds a task waits for what an error says, in all."""
+    return task.handling.other_host_s if isinstance(error, OnAnotherHost) else task.handling.outage_s
+
+
+def _next(task: Patient, context: Mapping[str, Any], error: BaseException) -> float | None:
     """Seconds until the same try looks again; None if it does not."""
     if context.get("task_state_store") is None:
         return None
     first_s = max(task.handling.retry_delay, LOOK_S)
-    return next_wait(_waited(context), first_s=first_s, limit_s=task.handling.outage_s)
+    limit_s = _limit_s(task, error)
+    return next_wait(_waited(context), first_s=first_s, limit_s=limit_s, longest_s=longest_s(error))
 
 
 def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> None:
     """Raise AirflowRescheduleException, unless the limit is reached: then its retries count."""
-    states, limit_s, waited_s = context.get("task_state_store"), task.handling.outage_s, _waited(context)
+    states, limit_s, waited_s = context.get("task_state_store"), _limit_s(task, error), _waited(context)
     if states is None:
         return
-    wait_s = _next(task, context)
+    wait_s = _next(task, context, error)
     if wait_s is None:
         task.log.error("waited for %s in all, which is the limit", show_duration(round(waited_s)))
         return

@@ -17,6 +17,8 @@ class OnAnotherHost(Unavailable):
 
     unsaid_s: ClassVar[float] = 600.0
     """For how long people hear nothing of it."""
+    longest_s: ClassVar[float] = 60.0
+    """The longest wait between two looks: the next worker that takes the task may be there."""
 
 
 def unsaid_s(error: BaseException) -> float:
@@ -24,16 +26,21 @@ def unsaid_s(error: BaseException) -> float:
     return error.unsaid_s if isinstance(error, OnAnotherHost) else 0.0
 
 
+def longest_s(error: BaseException) -> float:
+    """The longest wait between two looks at what an error says."""
+    return error.longest_s if isinstance(error, OnAnotherHost) else LONGEST_S
+
+
 def is_outage(error: BaseException) -> bool:
     """Whether an error may pass by itself. After SourceChanged and OtherCode the next try plans again."""
     return isinstance(error, OUTAGES) and not isinstance(error, SourceChanged | OtherCode | Interrupted)
 
 
-def next_wait(waited_s: float, *, first_s: float, limit_s: float) -> float | None:
+def next_wait(waited_s: float, *, first_s: float, limit_s: float, longest_s: float = LONGEST_S) -> float | None:
     """Seconds until the stage is tried again; None once it has waited for `limit_s`.
 
     waited_s: the sum of its waits so far. It is a sum of waits that were asked for, and no difference of two clocks, so
-    neither a clock that is set nor another host changes it. Each wait is as long as all before it.
+    neither a clock that is set nor another host changes it. Each wait is as long as all before it, up to `longest_s`.
     """
     left = limit_s - waited_s
-    return min(max(first_s, waited_s), LONGEST_S, left) if left > 0 else None
+    return min(max(first_s, waited_s), longest_s, left) if left > 0 else None

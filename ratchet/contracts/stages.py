@@ -82,7 +82,12 @@ class StageSettings(Document):
     @property
     def outage_s(self) -> float:
         """For how many seconds the stage waits for what does not answer, in all."""
-        return max(self.timeout, _OUTAGE_S) if self.retries else 0.0
+        return self.other_host_s if self.retries else 0.0
+
+    @property
+    def other_host_s(self) -> float:
+        """For how many seconds the stage waits for a worker of another host, which is no retry."""
+        return max(self.timeout, _OUTAGE_S)
 
 
 DEFAULT_SETTINGS: dict[RegularStage, StageSettings] = {

@@ -18,7 +18,6 @@ from ratchet.contracts.result import PublishedResult
 from ratchet.runners import following
 from ratchet.runners.engine import EngineSilent
 from ratchet.runners.following import Leave, LeftRunning, retry_unavailable
-from ratchet.runners.log.lines import Line
 from ratchet.runners.runner import Runner
 from ratchet.runs.built import mark_built
 from ratchet.runs.events import Event, parse
@@ -27,7 +26,7 @@ from ratchet.runs.live_metrics import live_metrics
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.remedies import with_log, with_remedy
 from ratchet.runs.stage_job import StageJob, find_begun, find_running, may_live
-from ratchet.runs.taking import over_s, place_of, take_lease
+from ratchet.runs.taking import followed_s, over_s, place_of, take_lease
 from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import OnEvent, Work
 from ratchet.store.lease import Hold, Lease, Waiter, new_lease
@@ -44,7 +43,8 @@ class Attempt:
 
     fresh: whether a container of an earlier attempt of its run is ended, not followed. keep: whether the container of a
     stage that failed stays until `clear` is called, so that a retry finds it there. leave: when its container is left
-    to a process that follows many. preemptions: how often it was preempted before it was left.
+    to a process that follows many. preemptions: how often it was preempted before it was left. log: where its log
+    is, if that process has stored it.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Attempt:
         keep: bool = False,
         leave: Leave | None = None,
         preemptions: int = 0,
+        log: str | None = None,
     ) -> None:
         self.work = work
         self.preemptions, self.followed = preemptions, work.attempt  # the attempt whose job it is: its own, an earlier
@@ -66,7 +67,7 @@ class Attempt:
         """Whether another attempt has taken this over; then that attempt records how the stage ends."""
         self.last_lines: tuple[str, ...] = ()
         """Of the stage's log, once it has ended: the container and its log are gone by then."""
-        self.log: str | None = None
+        self.log = log
         """The key of the whole log, once the stage has ended and if it could be stored."""
         self._runner, self._on_event, self._fresh = runner, on_event, fresh
         self._leave = leave or Leave()
@@ -137,6 +138,7 @@ class Attempt:
         waiter = Waiter(self.work.store, self.work.lease, lease, succeeds=succeeds, engine=reached)
         hold = take_lease(self.work, waiter, say=self._say, is_stopping=lambda: self._stopping, until=self._leave.due)
         if isinstance(hold, PublishedResult):
+            self.left_s = followed_s(waiter, self.work.attempt)
             return hold
         try:
             found, before = self.work.result(), waiter.predecessor
@@ -166,14 +168,14 @@ class Attempt:
         if earlier is None or handle is None:
             return None
         of_it = predecessor if predecessor is not None and predecessor.attempt == earlier else None
-        followed_s = max(over_s(self.work, earlier), of_it.seconds if of_it is not None else 0.0)
-        since, again = time.monotonic() - followed_s, earlier == self.work.attempt
+        counted_s = max(over_s(self.work, earlier), of_it.seconds if of_it is not None else 0.0)
+        since, again = time.monotonic() - counted_s, earlier == self.work.attempt
         self.followed = earlier
         job = self._own(self._under_way(hold, handle, found=True, since=since, again=again))
         begun = of_it.started if of_it is not None else datetime.now(UTC)
-        hold.point_at(earlier, begun, place=self._place(self._runner.labels(handle)[Label.RUN]), seconds=followed_s)
+        hold.point_at(earlier, begun, place=self._place(self._runner.labels(handle)[Label.RUN]), seconds=counted_s)
         if again:
-            self.left_s = followed_s
+            self.left_s = counted_s
         else:
             self._say(f"the container of attempt {earlier} is still there; going on with it")
         return job
@@ -207,7 +209,7 @@ class Attempt:
         return job
 
     def _under_way(self, hold: Hold, handle: str, *, found: bool, since: float, again: bool = False) -> StageJob:
-        log = TryLog(self.work, resumed=found and not again)
+        log = TryLog(self.work, resumed=found and not again, stored=self.log if again else None)
         return StageJob(
             work=self.work, runner=self._runner, hold=hold, handle=handle, found=found, since=since, log=log,
             leave=self._leave, again=again,
@@ -263,7 +265,7 @@ class Attempt:
         """Follow a job, and start it again whenever it was preempted and saved its work."""
         while True:
             try:
-                ended = job.follow(self._hear)
+                ended = job.follow(lambda line: self._on_event(parse(line)))
             finally:
                 self.log = job.log.key
             self._ended = job.handle
@@ -292,9 +294,6 @@ class Attempt:
 
     def _place(self, run_id: str | None = None) -> Place | None:
         return place_of(self.work, self._runner.engine, run_id)
-
-    def _hear(self, line: Line) -> None:
-        self._on_event(parse(line))
 
     def _say(self, message: str) -> None:
         self._on_event(Event(name="attempt", level="info", message=message))

@@ -11,7 +11,7 @@ time is not over, or does not say that one has ended.
 import math
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event as Signal
 
 from pydantic import ValidationError
@@ -20,7 +20,7 @@ from ratchet.contracts.errors import JobGone, RatchetError, Unavailable
 from ratchet.contracts.request import RunPlan, StageRequest
 from ratchet.runners import following
 from ratchet.runners.detached import end_later
-from ratchet.runners.following import LeftRunning, retry_unavailable
+from ratchet.runners.following import JobEnd, LeftRunning, retry_unavailable
 from ratchet.runners.log.position import PositionFile
 from ratchet.runners.runner import NOTICE_AGAIN_S, Runner
 from ratchet.runs.events import parse
@@ -40,10 +40,14 @@ HAND_OVER_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why an attempt has to go on, in words. again: whether it is of use to leave the job to a follower once more."""
+    """Why an attempt has to go on, in words.
+
+    again: whether it is of use to leave the job to a follower once more. log: where the whole log of the job is.
+    """
 
     text: str
     again: bool
+    log: str | None = None
 
 
 def left_work(store: Store, plan: RunPlan, request: str, because: str, runner: Runner) -> Work | None:
@@ -161,7 +165,7 @@ class Follower:
                     why = Why("it is lost" if running else "it has ended", again=True)
                     break
             raise LeftRunning
-        return why
+        return replace(why, log=_stored_log(job)) if self._ended else why
 
     def _stop(self, handle: str) -> None:
         """Send a job past its time a notice to stop, at each look; kill it once its grace is over, too.
@@ -175,3 +179,30 @@ class Follower:
             self._noticed = min(self._noticed, time.monotonic())
         else:
             self._runner.stop(handle, 0)
+
+
+def _stored_log(job: StageJob) -> str | None:
+    """Store the whole log of a job that has ended with a result: its attempt may go on where it does not see the job.
+
+    Returns its key; None where there is no result, or the log cannot be read now.
+    """
+    try:
+        if job.work.result() is None:
+            return None
+        for line in job.runner.logs(job.handle):
+            job.log.hear(line)
+        status = job.runner.status(job.handle)
+    except RatchetError:
+        return None
+    with job.log:
+        job.log.end(
+            JobEnd(
+                exit_code=status.exit_code or 0,
+                out_of_memory=status.out_of_memory,
+                timed_out=False,
+                seconds=0,
+                tail=(),
+                cause=status.cause,
+            )
+        )
+    return job.log.key

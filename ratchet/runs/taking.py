@@ -91,6 +91,12 @@ def take_lease(
     return hold
 
 
+def followed_s(waiter: Waiter, attempt: str) -> float:
+    """How long the job of an attempt was followed, if its lease is the one that a waiter did not get; else 0."""
+    held = waiter.holder
+    return held.seconds if held is not None and held.attempt == attempt else 0.0
+
+
 def waited_enough(work: Work, waited_s: float) -> None:
     """Raises Unavailable once the wait for another run has taken the time that the stage may take."""
     if waited_s > work.timeout_s:

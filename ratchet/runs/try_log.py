@@ -31,11 +31,12 @@ _log = logging.getLogger(__name__)
 class TryLog:
     """The lines of one try. They are stored at the end of the block, whether it raises or not, unless the job is left.
 
-    resumed: whether an earlier follower has read the first lines of the try.
+    resumed: whether an earlier follower has read the first lines of the try. stored: where an earlier one has stored
+    all of them, if it has; they are not stored again.
     """
 
-    def __init__(self, work: Work, *, resumed: bool = False) -> None:
-        self.key: str | None = None
+    def __init__(self, work: Work, *, resumed: bool = False, stored: str | None = None) -> None:
+        self.key = stored
         """Where the log is, once it is stored."""
         self._work = work
         self._mask: Mask | None = None
@@ -83,7 +84,7 @@ class TryLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, LeftRunning):
+        if isinstance(error, LeftRunning) or self.key is not None:
             return
         try:
             self.key = self._store()

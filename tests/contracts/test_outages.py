@@ -14,7 +14,7 @@ from ratchet.contracts.errors import (
     SourceChanged,
     Unavailable,
 )
-from ratchet.contracts.outages import LONGEST_S, is_outage, next_wait
+from ratchet.contracts.outages import LONGEST_S, OnAnotherHost, is_outage, longest_s, next_wait
 from ratchet.contracts.stages import StageSettings
 
 
@@ -35,6 +35,12 @@ def test_the_limit_is_the_time_limit_of_an_attempt_or_four_hours_and_none_withou
     assert StageSettings.model_validate({"timeout": "12h"}).outage_s == 12 * 3600
     assert StageSettings(retries=0).outage_s == 0
     assert next_wait(0, first_s=1, limit_s=0) is None
+
+
+def test_a_worker_of_another_host_is_looked_for_each_minute_and_without_retries_too() -> None:
+    assert longest_s(Unavailable("x")) == LONGEST_S
+    assert longest_s(OnAnotherHost("x")) == 60
+    assert next_wait(600, first_s=30, limit_s=StageSettings(retries=0).other_host_s, longest_s=60) == 60
 
 
 @pytest.mark.parametrize(

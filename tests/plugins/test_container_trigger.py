@@ -146,7 +146,7 @@ def test_a_container_that_prints_without_end_holds_up_no_other_trigger(monkeypat
     async def both() -> list[list[object]]:
         return [*await asyncio.wait_for(asyncio.gather(events(chatty), events(other)), timeout=60)]
 
-    assert asyncio.run(both()) == [[{"why": "it has ended", "again": True}]] * 2
+    assert asyncio.run(both()) == [[{"why": "it has ended", "again": True, "log": None}]] * 2
 
 
 def test_a_process_is_never_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, DataRejected, Preempted, Unavailable
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.stages import StageSettings
 from ratchet.runners.devices import TooFewDevices
 from ratchet.runners.runner import Engine
 from ratchet.runs import taking
@@ -134,11 +135,13 @@ def test_a_stage_that_needs_more_devices_than_this_host_has_waits_for_a_larger_o
         task().execute(context(States()))
     mark_host(store, "here", Engine("other/1", "other"), 2)
     states, told, small = States(), list[float](), task()
+    small.handling = StageSettings(retries=0)  # nothing is away, so this is no retry
     small.on_outage = lambda *_: told.append(states.kept.get(WAITED, [2, 0.0])[1])
-    for _ in range(10):
+    for _ in range(14):
         with pytest.raises(AirflowRescheduleException):
             small.execute(context(states))
-    assert told == [480.0]  # the first looks may be on the wrong host; after some it may not be there
+    assert states.kept[WAITED] == [2, 780.0]  # a look each minute
+    assert told == [600.0]  # the first looks may be on the wrong host; after some it may not be there
 
 
 def test_another_run_that_computes_the_same_for_long_is_waited_for_without_a_worker_within_the_time_of_the_stage(

@@ -1,7 +1,7 @@
 """A training that its attempt leaves to a follower of many jobs, and goes on with when that says so."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from signal import SIGKILL
 
@@ -13,6 +13,7 @@ from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.runners import following
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.following import Leave, LeftRunning
+from ratchet.runners.runner import Engine
 from ratchet.runs import left_job
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
@@ -87,9 +88,20 @@ def followed(made: Trainings, work: Work, said: list[str], *, until_ticks: int |
         return why.result(timeout=200)
 
 
-def ended(work: Work, said: list[str]) -> Outcome:
-    """How the attempt ends that goes on."""
-    return ended_by(Attempt(work, DockerRunner(), on_event=hearing(said), keep=True), earlier=work.attempt)
+class OtherHost(DockerRunner):
+    """A host whose engine is another one."""
+
+    engine = Engine("other/1", "other")
+
+    def find(self, labels: Mapping[str, str]) -> list[str]:
+        _ = labels
+        return []
+
+
+def ended(work: Work, said: list[str], runner: DockerRunner | None = None, log: str | None = None) -> Outcome:
+    """How the attempt ends that goes on. log: where its follower has stored it."""
+    on = Attempt(work, runner or DockerRunner(), on_event=hearing(said), keep=True, log=log)
+    return ended_by(on, earlier=work.attempt)
 
 
 def ended_by(attempt: Attempt, *, earlier: str | None = None) -> Outcome:
@@ -106,16 +118,22 @@ def test_two_followers_in_turn_and_then_the_attempt_go_on_and_nothing_is_lost(ma
     (container,) = containers(made)
     assert followed(made, work, said, until_ticks=len(ticks(said)) + 3).text == "it was left"
     assert containers(made) == [container]
-    assert followed(made, work, said).text == "it has ended"
-    outcome = ended(work, said)
+    why = followed(made, work, said)
+    assert why.text == "it has ended"
+    elsewhere = ended(work, said, OtherHost(), log=why.log)
+    assert containers(made) == [container]
+    outcome = ended(work, said, log=why.log)
     assert containers(made) == []
     assert holder_of(made.store, work.lease) is None
+    assert (elsewhere.cached, elsewhere.log, outcome.log) == (False, why.log, why.log)
+    assert elsewhere.seconds > len(ticks(said)) * 0.1
     assert (outcome.state, outcome.cached, outcome.because) == ("done", False, work.because)
     assert trained(outcome).resumed_from is None
     assert ticks(said) == list(range(1, len(ticks(said)) + 1))  # none lost, none twice
     assert outcome.log is not None
     stored = made.store.read(outcome.log).decode().splitlines()
     assert ticks(stored) == ticks(said)
+    assert stored[-1] == "# ended with exit code 0"
     assert ticks(list(outcome.last_lines)) != []
     assert outcome.seconds > len(ticks(said)) * 0.1  # of 0.2 s each; between two followers nobody counts
 

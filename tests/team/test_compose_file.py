@@ -156,7 +156,7 @@ def test_every_secret_file_that_is_made_is_one_that_a_service_or_a_person_uses(t
 
 def stack(**settings: Any) -> Stack:
     images = {"RATCHET_STAGE_IMAGE": "a:1", "RATCHET_STAGE_IMAGE_GPU": "a:2", "RATCHET_AIRFLOW_IMAGE": "b:1"}
-    return Stack(ROOT, Settings(**settings), images)
+    return Stack(ROOT, Settings(**settings), {**images, "RATCHET_GPUS_OF_WORKERS": "0"})
 
 
 def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:

@@ -269,3 +269,14 @@ def test_a_driver_that_does_not_answer_is_told_and_starts_no_host_that_only_work
     assert devices(worker.model_copy(update={"gpus": "0,1"}), console) == "0,1"
     program.unlink()
     assert devices(worker, console) == ""
+
+
+@pytest.mark.parametrize(("workers", "marked"), [(0, ""), (1, "0,1")])
+def test_a_host_says_that_it_has_gpus_only_where_a_worker_takes_trainings(
+    workers: int, marked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a training that came to a smaller host waits for a host that takes none."""
+    monkeypatch.setattr(team.__main__, "_image", lambda *_, **__: "image")
+    monkeypatch.setattr(team.__main__, "_script", lambda *_: "")
+    named = team.__main__._images(Settings(gpus="0,1", gpu_workers=workers), Console())
+    assert (named["RATCHET_GPUS"], named["RATCHET_GPUS_OF_WORKERS"]) == ("0,1", marked)
