@@ -37,6 +37,8 @@ from team.stack import Stack
 from tests.team.installation import free_ports
 
 _SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer", "watch", "reaper", "worker")
+_AT_ONCE = 4
+"""Stages that compute nothing: so many find a place in the pool, beside those that wait."""
 _WELL_S = 600.0
 
 
@@ -60,7 +62,7 @@ def _night(home: Path, waiting: list[str], others: list[str]) -> Night:
     airflow, s3, mlflow = free_ports(3)
     settings = Settings(
         project=f"night200-{os.getpid()}", airflow_port=airflow, s3_port=s3, mlflow_port=mlflow, gpu_workers=0,
-        pipelines=str(home / "pipelines"), pool_cpu=SLOTS * len(waiting) + (os.cpu_count() or 1),
+        pipelines=str(home / "pipelines"), pool_cpu=SLOTS * (len(waiting) + _AT_ONCE),
     )  # fmt: skip
     image = f"ratchet-stage:no-op-{os.getpid()}"
     with ExitStack() as ended:

@@ -1,5 +1,6 @@
 """The settings of the team set-up: the keys of .env, each with a default."""
 
+import math
 from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 from typing import Self
@@ -28,7 +29,10 @@ _OF_CONTAINERS = (
 _WORKER_MIB, _TASK_MIB = 1024, 256
 """Memory of a worker, and of each of its tasks. A task that follows a container was measured at 151 MiB."""
 _LEAST_PARALLEL = 32
-"""Tasks that Airflow runs at once, also where few workers are said to be here: others may be on other hosts."""
+"""Tasks that Airflow hands out at once, where workers may be on other hosts."""
+_READY = 1.25
+"""Tasks that Airflow hands out at once for each that the workers run: a few wait for the next free worker. Of those
+that are handed out the broker keeps the order; of all others Airflow takes a night's before a backfill's."""
 BACKUPS = "backups"
 """The folder of backups, beside those of the installations."""
 
@@ -253,7 +257,7 @@ class Settings(BaseModel):
             "RATCHET_S3_PORT": self.s3_port,
             "RATCHET_WORKER_TASKS": self.worker_tasks,
             "RATCHET_WORKER_MEMORY": f"{_WORKER_MIB + _TASK_MIB * self.worker_tasks}m",
-            "RATCHET_PARALLELISM": max(_LEAST_PARALLEL, (self.workers + self.gpu_workers) * self.worker_tasks),
+            "RATCHET_PARALLELISM": self._handed_out,
             "RATCHET_HEARTBEAT_TIMEOUT": self.heartbeat_timeout,
             "RATCHET_ARTIFACTS": self.artifacts,
             "RATCHET_LOGS": self.logs_place or "",
@@ -274,6 +278,11 @@ class Settings(BaseModel):
             "AWS_REGION": self.s3_region,
         }
         return {name: str(value) for name, value in named.items() if value is not None}
+
+    @property
+    def _handed_out(self) -> int:
+        here = math.ceil((self.workers + self.gpu_workers) * self.worker_tasks * _READY)
+        return max(_LEAST_PARALLEL, here) if self.listen else here
 
     def _on_main_host(self, port: int) -> str | None:
         return f"http://{self.main_host}:{port}" if self.main_host else None

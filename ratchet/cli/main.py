@@ -11,6 +11,7 @@ from ratchet.checkout import ROOT
 from ratchet.cli.pipes import reader_may_leave
 from ratchet.contracts.errors import PipelineInvalid, RatchetError
 from ratchet.contracts.exits import ExitCode
+from ratchet.contracts.release_number import RELEASE
 
 _VERBS = {
     "check": "report every error of a pipeline file, and of the code beside it, at once",
@@ -63,6 +64,7 @@ def _run(given: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="ratchet", description="Retrains models every night, and promotes only a model that is better."
     )
+    parser.add_argument("--version", action="version", version=f"ratchet {RELEASE}")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for verb, (module, summary) in _verbs().items():
         added = verbs.add_parser(verb, help=summary, description=summary[0].upper() + summary[1:] + ".")

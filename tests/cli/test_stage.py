@@ -18,6 +18,7 @@ from ratchet.cli.main import main
 from ratchet.cli.stage import _take_secrets
 from ratchet.contracts.errors import ConfigurationError, StopNotice
 from ratchet.contracts.loading import load
+from ratchet.contracts.release_number import RELEASE
 from ratchet.contracts.request import StageRequest
 from ratchet.runs.planning import load_plan, make_plan
 from ratchet.runs.requests import compose
@@ -113,7 +114,11 @@ def test_a_bundle_that_was_changed_is_refused(request_file: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("content", "code", "said"),
     [
-        ("{}", 69, "the request cannot be read by Ratchet 0.1.0: "),  # a worker that was upgraded meanwhile wrote it
+        (
+            "{}",
+            69,
+            f"the request cannot be read by Ratchet {RELEASE}: ",
+        ),  # a worker that was upgraded meanwhile wrote it
         ("{", 70, "the request is damaged: "),
     ],
 )

@@ -43,8 +43,8 @@ def test_a_command_succeeds_and_prints_what_the_page_shows(done: tuple[Done, ...
 
 
 def test_each_page_has_a_command_with_what_it_prints() -> None:
-    """Those that are not typed here are typed in tests/airflow/test_on_call.py."""
-    typed = [one for where in ("", "airflow", "server") for one in commands("on-call.md", where)]
+    """Those that are not typed here are typed in tests/airflow/test_on_call.py and tests/team/test_stack.py."""
+    typed = [one for where in ("", "airflow", "server", "team") for one in commands("on-call.md", where)]
     assert [one.text for one in typed if not one.shown] == []
     assert len(typed) == len([one for one in blocks("on-call.md") if one.language == "sh"])
     pages = re.findall(r"^## (.*)$", (DOCS / "on-call.md").read_text(encoding="utf-8"), re.MULTILINE)

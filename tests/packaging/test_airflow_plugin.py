@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ratchet.contracts.release_number import RELEASE
 from tests.packaging.conftest import ROOT, environment, run
 
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("wheels")]
@@ -122,7 +123,7 @@ def test_airflow_has_the_plugin_and_the_policy_once(
     libraries: Path, installed: Path, tmp_path: Path, places: tuple[str, ...]
 ) -> None:
     home = installed if "wheel" in places else ROOT / "plugins"
-    source = "ratchet==0.1.0" if "wheel" in places else "$PLUGINS_FOLDER/ratchet_plugin.py"
+    source = f"ratchet=={RELEASE}" if "wheel" in places else "$PLUGINS_FOLDER/ratchet_plugin.py"
     found = answer(PROGRAM, places, libraries, installed, tmp_path)
     assert found == {**ONCE, "plugins": [source], "from": str(home / "ratchet_airflow")}
 

@@ -1,10 +1,12 @@
-"""Make the store of a release for the corpus: `python -m tests.releases.make_store FOLDER`, before the release is tagged.
+"""Make the store of a release for the corpus, and pack its code: `python -m tests.releases.make_store FOLDER`.
 
-FOLDER must not exist. It is written into documents, so take a neutral one, such as /srv/example. Takes some minutes.
+That is done before the release is tagged, in its checkout. FOLDER must not exist. It is written into documents, so take
+a neutral one, such as /srv/example. Takes some minutes. The next release has its stores read by the code packed here.
 """
 
 import os
 import shutil
+import subprocess
 import sys
 import tarfile
 from datetime import UTC, date, datetime, timedelta
@@ -14,12 +16,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.checkout import ROOT
 from ratchet.cli.main import main
 from ratchet.contracts import paths
 from ratchet.contracts.release_number import RELEASE
+from ratchet.outbox.incidents import join
+from ratchet.outbox.letter import Letter
+from ratchet.outbox.outbox import Outbox
+from ratchet.runners.runner import Engine
+from ratchet.runs.answers import record_answer
+from ratchet.runs.history import plan_of, runs_of
+from ratchet.runs.known_hosts import mark_host
+from ratchet.store.base import Store
 from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.opening import open_store
+from ratchet.store.place import Place
 
+HERE = "here"
+"""The installation."""
+AT = datetime(2026, 3, 20, 6, tzinfo=UTC)
 FIRST = date(2026, 3, 10)
 DAYS = 9
 PIPELINE = """
@@ -89,6 +104,7 @@ def make(folder: Path) -> None:
         call("run", str(pipeline), "--date", str(day), "--store", store, "--runner", "process", *more, ends=ends)
 
     night(days[4])
+    call("nights", "shop", "--store", store)  # from here on the index is kept
     night(days[5])
     night(days[6], ends=65)
     call("data", "accept", "shop", str(days[6]), *who)
@@ -109,9 +125,40 @@ def make(folder: Path) -> None:
         store,
         "--yes",
     )
-    kept = open_store(store)
-    key = paths.lease("shop", "train", "0" * 64)
-    assert Waiter(kept, key, new_lease("local-1", "try1")).take() is not None
+    leave_what_servers_write(open_store(store), days[5])
+
+
+def leave_what_servers_write(store: Store, day: date) -> None:
+    """A lease whose container may live, the mark of a host, a person's answer, and an alert that waits."""
+    engine = Engine("gpu-1/1", "gpu-1")
+    mark_host(store, HERE, engine, 2)
+    lease = paths.lease("shop", "train", "0" * 64)
+    hold = Waiter(store, lease, new_lease("local-1", "try1", installation=HERE), engine=engine.id).take()
+    assert hold is not None
+    hold.point_at("try1", AT, place=Place(engine=engine.id, host=engine.host, sign="runs/shop/local-1/train-alive"))
+    hold.release(lives=True)
+    plan = plan_of(store, "shop", runs_of(store, "shop", day)[0])
+    assert plan is not None
+    record_answer(store, plan, "yes", by="ada", at=AT, text="an example", evaluation="0" * 64)
+    letter = Letter(
+        event=paths.alert("shop", plan.run_id, "1-train-retry"), receiver="mlops", pipeline="shop", occasion="retry",
+        title="shop: train is tried again", body="an example", kind="warning", cause="the engine is away",
+        made=AT, due=AT,
+    )  # fmt: skip
+    outbox = Outbox(
+        store=store, installation=HERE, addresses=lambda _: None, send=lambda *_: False, given_up=lambda _: None
+    )
+    assert outbox.post(letter.event, b"{}", [join(outbox, letter)])
+
+
+def pack_code(archive: Path) -> None:
+    """Pack what reads a store: the modules of this checkout, without what Git does not know."""
+    names = subprocess.run(
+        ["git", "ls-files", "ratchet", "tasks"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    with tarfile.open(archive, "w:xz", format=tarfile.PAX_FORMAT) as packed:
+        for name in names.stdout.splitlines():
+            packed.add(ROOT / name, name, recursive=False)
 
 
 def pack(folder: Path, archive: Path) -> None:
@@ -126,4 +173,5 @@ if __name__ == "__main__":
     made = Path(sys.argv[1])
     make(made)
     pack(made, Path(__file__).with_name(f"{RELEASE}.tar.xz"))
+    pack_code(Path(__file__).with_name(f"{RELEASE}.code.tar.xz"))
     shutil.rmtree(made)

@@ -4,24 +4,33 @@ A release adds its own store with `make_store`, and with it a line to RELEASES.
 """
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tarfile
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ratchet.contracts import summaries
+from ratchet.contracts.approval import Answer
 from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import OtherRelease
 from ratchet.contracts.removal import Removal
+from ratchet.contracts.repetition import HoldoutAttempt
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
+from ratchet.contracts.run_index import RunIndex
 from ratchet.contracts.snapshot_index import SnapshotIndex
 from ratchet.contracts.stored import read_stored
 from ratchet.contracts.version_record import VersionRecord
+from ratchet.outbox.incident import Incident
+from ratchet.outbox.letter import Letter
 from ratchet.runs.run_index import nights
 from ratchet.store.file import FileStore
 from ratchet.store.lease import Lease
@@ -31,8 +40,7 @@ from ratchet.store.sealed import seal, unseal
 from tests.runs.nights import ratchet
 
 HERE = Path(__file__).parent
-RELEASES = ["0.1.0"]
-KINDS: dict[str, type[Document]] = {
+FIRST_KINDS: dict[str, type[Document]] = {
     r"runs/.*/plan\.json": RunPlan,
     r"runs/[^/]+/[^/]+/[a-z]+\.json": Outcome,
     r"published/.*/manifest\.json": StageResult,
@@ -44,14 +52,28 @@ KINDS: dict[str, type[Document]] = {
     r"tables/[^/]+/[0-9a-f]+\.json": SnapshotIndex,
     r"leases/.*\.json": Lease,
 }
+MORE_KINDS: dict[str, type[Document]] = {
+    r"runs/.*/approval-\d+\.json": Answer,
+    r"index/.*\.json": RunIndex,
+    r"attempts/.*\.json": HoldoutAttempt,
+    r"outbox/.*/letters/.*\.json": Letter,
+    r"outbox/.*/incidents/.*\.json": Incident,
+}
+KINDS = {**FIRST_KINDS, **MORE_KINDS}
 """The documents of a store by their keys; what is sealed is unsealed first."""
+RELEASES = {"0.1.0": FIRST_KINDS, "0.2.0": KINDS}
+"""The kinds that the store of a release has at least."""
 BAD, LAST = date(2026, 3, 16), date(2026, 3, 15)
 
 
 @pytest.fixture(scope="module", params=RELEASES)
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> FileStore:
-    folder = tmp_path_factory.mktemp("release")
-    with tarfile.open(HERE / f"{request.param}.tar.xz") as packed:
+    return unpacked(request.param, tmp_path_factory.mktemp("release"))
+
+
+def unpacked(release: str, folder: Path) -> FileStore:
+    """The store of a release, below a folder."""
+    with tarfile.open(HERE / f"{release}.tar.xz") as packed:
         packed.extractall(folder, filter="data")
     opened = open_store(str(folder / "store"))
     assert isinstance(opened, FileStore)
@@ -75,9 +97,9 @@ def read(kind: type[Document], data: bytes) -> Document:
     return read_stored(kind, data, where="it")
 
 
-def test_each_kind_of_document_of_a_release_is_read(store: FileStore) -> None:
+def test_each_kind_of_document_of_a_release_is_read(store: FileStore, request: pytest.FixtureRequest) -> None:
     found = documents(store)
-    assert {kind for kind, _ in found.values()} == {*KINDS.values()}
+    assert {kind for kind, _ in found.values()} >= {*RELEASES[request.node.callspec.params["store"]].values()}
     for kind, data in found.values():
         document = read(kind, data)
         if isinstance(document, StageResult) and "." not in document.stage and document.summary:
@@ -153,3 +175,37 @@ def test_a_ledger_with_keys_of_a_newer_release_is_whole(store: FileStore) -> Non
     before = records(store, "shop")
     assert [record.action for record in before] == ["promote", "hold", "release"]
     assert seal(before[0])  # the chain is of bytes: see ledger_chain
+
+
+@pytest.mark.parametrize(("older", "newer"), [*pairwise(RELEASES)])
+def test_the_release_before_reads_the_store_of_a_release_and_writes_to_it(
+    older: str, newer: str, tmp_path: Path
+) -> None:
+    """As where one host is not upgraded yet, or where an upgrade is taken back."""
+    with tarfile.open(HERE / f"{older}.code.tar.xz") as packed:
+        packed.extractall(tmp_path / "code", filter="data")
+    store = unpacked(newer, tmp_path)
+
+    def before(*words: str) -> str:
+        """What a program of the older release prints."""
+        command = [sys.executable, "-P", *words]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "code"), "RATCHET_STORE": store.uri}
+        ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr or ended.stdout
+        return ended.stdout
+
+    def verb(*words: str) -> str:
+        return before("-m", "ratchet.cli.main", *words)
+
+    assert before("-c", "import ratchet.contracts as its; print(its.__path__[0])").startswith(str(tmp_path / "code"))
+    shown = verb("nights", "shop")
+    assert all(day in shown for day in ("2026-03-14", "2026-03-15", "2026-03-16"))
+    run = next(entry.key.split("/")[2] for entry in store.list("runs/shop") if entry.key.endswith("train.json"))
+    assert "train" in verb("why", f"shop/{run}")
+    assert "let in" in verb("data", "shop")
+    assert "files compared" in verb("verify", "shop")
+    verb("data", "refuse", "shop", "2026-03-15", "--because", "rows are missing", "--by", "Ada")
+    assert "rows are missing" in ratchet("data", "shop", "--store", store.uri).out
+    for key, (kind, data) in documents(store).items():
+        assert read(kind, data), key
+    assert ratchet("verify", "shop", "--store", store.uri).code == 0

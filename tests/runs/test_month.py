@@ -1,4 +1,4 @@
-"""A month of working days of the sample clicks, night by night: what production's history says in the end.
+"""Nights of a month of the sample clicks, one after another: what production's history says in the end.
 
 Each night has five days of data. On one the prices arrive in cents, from one on the model knows the items and is much
 better, one is killed in the middle and started again, after one the new model is taken back, and from one on the file no
@@ -30,8 +30,8 @@ from tests.waiting import until
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("month"), pytest.mark.timeout(1800)]
 
 FIRST = date(2026, 3, 1)
-NIGHTS = 20
-POISONED, BETTER, KILLED, BACK, DROPPED = 4, 8, 10, 13, 16
+NIGHTS = 13
+POISONED, BETTER, KILLED, BACK, DROPPED = 2, 6, 7, 8, 11
 """Numbers of nights, from 0. Production goes back after the night BACK."""
 WINDOW = 5
 _FILE = """
@@ -138,7 +138,7 @@ class Month:
 
 @pytest.fixture(scope="module")
 def month(tmp_path_factory: pytest.TempPathFactory) -> Month:
-    """The whole month."""
+    """All nights."""
     made = Month(folder=tmp_path_factory.mktemp("month"))
     last = FIRST + timedelta(days=NIGHTS - 1)
     for _ in write_days(made.folder / "clicks", days=NIGHTS + WINDOW - 1, end=last, table=_day):

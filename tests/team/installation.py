@@ -55,8 +55,15 @@ class TeamStack:
 
     def team(self, *words: str, seconds: float = 600, fails: bool = False) -> str:
         """`python -m team WORDS`; what it prints."""
+        return self._run([sys.executable, "-m", "team", *words], seconds=seconds, fails=fails)
+
+    def typed(self, text: str) -> str:
+        """What lines print that a person types in the checkout, with the settings of this stack."""
+        return self._run(["bash", "-ec", text])
+
+    def _run(self, words: list[str], *, seconds: float = 600, fails: bool = False) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "team", *words],
+            words,
             cwd=ROOT,
             env={**os.environ, **self._settings},
             stdout=subprocess.PIPE,

@@ -43,6 +43,7 @@ from ratchet_airflow.watch.look import Look
 from team.backup import restore
 from team.backup_order import save_store
 from team.secret_files import PEOPLE_KEY
+from tests.docs.blocks import commands, shows
 from tests.runs.recorded import keep_plan
 from tests.runs.test_requests import plan
 from tests.s3_faults import faulty
@@ -258,6 +259,24 @@ def test_a_night_of_each_example_runs_green_in_containers_beside_the_stack(stack
     kept = [each["Key"] for each in stack.s3.list_objects_v2(Bucket="logs")["Contents"]]
     logged = {name for name in EXAMPLES for key in kept if f"dag_id={name}/" in key and "task_id=train/" in key}
     assert logged == set(EXAMPLES)
+
+
+def test_the_page_for_people_on_call_has_what_they_type_here_and_what_it_prints(stack: TeamStack) -> None:
+    typed = commands("on-call.md", "team")
+    assert {line.split()[0] for one in typed for line in one.text.splitlines()} == {"make", "docker"}
+    before = {each.id for each in stack.services()}
+    for one in typed:
+        text, shown = (
+            said.replace("ratchet_", f"{stack.project}_").replace("late-orders", EXAMPLES[0])
+            for said in (one.text, one.shown)
+        )
+        printed = stack.typed(text)
+        assert shows(shown, printed), f"{text}shown:\n{shown}\nprinted:\n{printed}"
+    assert {each.id for each in stack.services()} == before
+    kept = stack.service("watch").exec_run(["ls", "/opt/airflow/logs"]).output.decode().split()
+    assert {"alerts.jsonl", "rows-deleted", "logs-deleted"} <= {
+        *kept
+    }  # by which the watch and the reaper see who is there
 
 
 def test_the_model_in_production_scores_a_row(stack: TeamStack, tmp_path: Path) -> None:
