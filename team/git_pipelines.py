@@ -28,6 +28,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
+from ratchet.contracts.git_folder import asked
 
 if TYPE_CHECKING:
     from dulwich.client import GitClient
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 PLACE = Path("/srv/pipelines")
 """The volume, in each container."""
 CURRENT = "current"
-_VERSIONS, _ASKED, _NEW = "versions", ".asked", ".new-"
+_VERSIONS, _NEW = "versions", ".new-"
 _LOGIN = Path("/run/secrets/pipelines-credentials")
 _EVERY_S = 30
 _SILENT_S = 600
@@ -103,7 +104,7 @@ def update(source: Source, place: Path) -> str | None:
             f"{source.url} cannot be fetched: {error}", remedy="nothing, if it passes; the pipelines stay as they are"
         ) from error
     _prune(place)
-    (place / _ASKED).touch()
+    asked(place / CURRENT).touch()
     return commit.decode() if changes else None
 
 
@@ -258,7 +259,7 @@ def healthy(place: Path) -> str | None:
     """Why the service is not well, if it is not."""
     if not (place / CURRENT).is_dir():
         return "nothing was fetched yet"
-    silent = time.time() - (place / _ASKED).stat().st_mtime
+    silent = time.time() - asked(place / CURRENT).stat().st_mtime
     return f"git has not answered for {silent:.0f} s" if silent > _SILENT_S else None
 
 

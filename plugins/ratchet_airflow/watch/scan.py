@@ -89,6 +89,8 @@ class Scanner:
             presence.report(store, "reaper")
         with Guard("cannot see whether old rows of Airflow are deleted"):
             self._upkeep.report_rows()
+        with Guard("cannot see whether git answers"):
+            self._upkeep.report_git()
         moment = now or datetime.now(UTC)
         look = Look(self._server)
         read = self._read(look, moment)

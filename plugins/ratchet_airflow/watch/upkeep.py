@@ -1,4 +1,6 @@
-"""Whether old rows and logs of Airflow are deleted: the watch looks at the rows, each reaper at the logs of its host.
+"""Whether old rows and logs of Airflow are deleted, and git answers about the pipelines.
+
+The watch looks at rows and git, and each reaper at the logs of its host.
 
 A change here violates the promise of the project when a database or a disk grows for weeks and nobody is alerted.
 """
@@ -6,14 +8,16 @@ A change here violates the promise of the project when a database or a disk grow
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ratchet.collection.deletions import What, late_since
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.git_folder import asked
 from ratchet.outbox.outbox import utc
 from ratchet_airflow.alerts.delivery import log_file
 
+_GIT_LATE_S = 3 * 3600.0
 _FIRST_S = 3 * 3600.0
 """Where all was stopped, a deletion comes soon after the start, or an hour after one that has failed."""
 
@@ -41,6 +45,19 @@ class Upkeep:
         said = f"{_since(last)} no deletion of old logs on {host} has gone well\nMeanwhile its disk fills"
         remedy = f"read the log of the service `logs` on {host}; start it if it is not there"
         _alert(f"logs-{host}", f"Ratchet: old logs are not deleted on {host}", said, remedy)
+
+    def report_git(self) -> None:
+        """Alert people if the pipelines come from git, and it has not answered for hours."""
+        pipelines = environment().pipelines
+        if pipelines is None or time.monotonic() - self._began < _FIRST_S:
+            return
+        with suppress(FileNotFoundError):  # no service asks git here
+            last = asked(pipelines).stat().st_mtime
+            if time.time() - last > _GIT_LATE_S:
+                since = _since(datetime.fromtimestamp(last, UTC))
+                said = f"{since} git has not answered, or refuses\nNights go on with the pipelines of then"
+                remedy = "read the log of the service `pipelines`, which says why"
+                _alert("git", "Ratchet: no pipelines come from git", said, remedy)
 
     def _late(self, what: What) -> datetime | None:
         looks = time.monotonic() - self._began >= _FIRST_S

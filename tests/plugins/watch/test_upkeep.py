@@ -9,6 +9,7 @@ import pytest
 
 from ratchet.checkout import ROOT
 from ratchet.collection import deletions
+from ratchet.contracts.git_folder import asked
 from ratchet.runners.docker import DockerRunner
 from ratchet_airflow.reaper import Reaper
 from ratchet_airflow.watch import upkeep
@@ -66,6 +67,24 @@ def test_logs_that_stay_for_half_a_day_are_an_alert_of_the_reaper_of_their_host(
     (body,) = hook.received
     assert body["title"] == f"Ratchet: old logs are not deleted on {host}"
     assert f"What to do: read the log of the service `logs` on {host}" in body["message"]
+
+
+def test_git_that_does_not_answer_for_hours_is_an_alert_of_the_watch(
+    tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "current").symlink_to(ROOT / "dags" / "pipelines")
+    monkeypatch.setenv("RATCHET_PIPELINES", str(tmp_path / "current"))
+    look = Upkeep().report_git
+    look()  # these come from no git
+    file = asked(tmp_path / "current")
+    for hours, alerts in ((2.9, 0), (3.1, 1), (3.1, 1)):
+        file.touch()
+        os.utime(file, (time.time() - hours * HOUR_S,) * 2)
+        look()
+        assert len(hook.received) == alerts
+    (body,) = hook.received
+    assert body["title"] == "Ratchet: no pipelines come from git"
+    assert "What to do: read the log of the service `pipelines`" in body["message"]
 
 
 def test_what_a_person_does_not_want_deleted_is_not_missed(
