@@ -25,14 +25,17 @@ _NIGHTS = 30
 
 
 def is_doubted(store: Store, plan: RunPlan, ended: Iterable[Outcome]) -> bool:
-    """Whether a stage of this date read damaged bytes, and no run of the date ended well since.
+    """Whether a stage of this date read damaged bytes, or its record is damaged, and no run ended well since.
 
     Then nothing is trusted: each byte is compared, and what is damaged is made again. ended: the stages of this run.
     """
     if any(one.damaged for one in ended):
         return True
     for run_id in reversed(runs_of(store, plan.spec.name, plan.data_date)):
-        found = outcomes(store, plan.spec.name, run_id) if run_id != plan.run_id else {}
+        try:
+            found = outcomes(store, plan.spec.name, run_id) if run_id != plan.run_id else {}
+        except CorruptArtifact:
+            return True
         if any(one.damaged for one in found.values()):
             return True
         if "report" in found and not any(one.state == "failed" for one in found.values()):

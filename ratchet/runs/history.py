@@ -10,7 +10,7 @@ from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import RunPlan, SourceDay
 from ratchet.runs.outcomes import outcome_of_stage, outcomes
 from ratchet.runtime.held_days import table_of
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document
 from ratchet.store.removals import expired, in_its_place, removals, successors
 
@@ -21,11 +21,18 @@ def runs_of(store: Store, pipeline: str, day: date) -> list[str]:
     Not by the times of files: a store that was copied has others, and S3 counts whole seconds.
     """
     entries = sorted(store.list(paths.nights(pipeline, day)), key=lambda entry: entry.modified_ns)
-    ids = [paths.last(entry.key) for entry in entries]
-    if len(ids) == 1:
-        return ids
-    plans = {run_id: plan_of(store, pipeline, run_id) for run_id in ids}
-    return sorted(ids, key=lambda run_id: plan.created.timestamp() if (plan := plans[run_id]) else 0.0)
+    if len(entries) > 1:
+        entries.sort(key=lambda entry: _planned_s(store, pipeline, entry))
+    return [paths.last(entry.key) for entry in entries]
+
+
+def _planned_s(store: Store, pipeline: str, mark: Entry) -> float:
+    """When a run was planned, by its mark. One whose plan cannot be read holds up no other run of the date."""
+    try:
+        plan = plan_of(store, pipeline, paths.last(mark.key))
+    except (CorruptArtifact, OtherRelease):
+        return mark.modified_ns / 1e9
+    return plan.created.timestamp() if plan is not None else 0.0
 
 
 def days_of(store: Store, pipeline: str) -> list[date]:

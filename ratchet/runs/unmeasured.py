@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ratchet.contracts import summaries
 from ratchet.contracts.champion import Champion
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.judgements import UNMEASURABLE
 from ratchet.contracts.request import RunPlan
 from ratchet.contracts.summaries import Judgement
@@ -32,12 +33,15 @@ def unmeasured_nights(store: Store, plan: RunPlan, champion: Champion | None) ->
 
 
 def _verdicts(store: Store, plan: RunPlan) -> Iterator[Judgement]:
-    """The newest verdict of each date before a run's, the newest date first."""
+    """The newest verdict that can be read of each date before a run's, the newest date first."""
     pipeline = plan.spec.name
     days = [day for day in days_of(store, pipeline) if day < plan.data_date]
     for day in reversed(days[-MOST:]):
         for run_id in reversed(runs_of(store, pipeline, day)):
-            outcome = outcome_of_stage(store, pipeline, run_id, "evaluate")
+            try:
+                outcome = outcome_of_stage(store, pipeline, run_id, "evaluate")
+            except (CorruptArtifact, OtherRelease):  # no reason to end the nights after it
+                continue
             if outcome is not None and outcome.result is not None:
                 yield summaries.judgement(outcome.result)
                 break

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from ratchet.contracts import paths
 from ratchet.contracts.request import Outcome, RunPlan, SourceDay, SourceFile
+from ratchet.runs.compared import is_doubted
 from ratchet.runs.history import days_of, first_judged, is_local, plan_of, runs_of
+from ratchet.runs.unmeasured import unmeasured_nights
 from ratchet.store.memory import MemoryStore
 from tests.runs.recorded import keep, keep_plan
 from tests.runs.test_requests import DAY, OUTCOMES, plan
+from tests.runs.test_unmeasured import CHAMPION
 
 BEFORE = DAY - timedelta(days=1)
 OVER = datetime.combine(DAY + timedelta(days=1), time(2), UTC)
@@ -64,6 +68,23 @@ def test_the_runs_of_a_date_keep_their_order_in_a_copy_of_the_store(store: Memor
     ran(store, "a", created=OVER + timedelta(seconds=1))
     ran(store, "b", created=OVER)
     assert runs_of(store, "small", DAY) == ["b", "a"]
+
+
+@pytest.mark.parametrize("damaged", ["plan", "outcome"])
+def test_a_damaged_record_of_a_run_holds_up_no_other_run_of_the_date_and_no_later_night(
+    store: MemoryStore, damaged: str
+) -> None:
+    broken, other, later = (
+        ran(store, name, OUTCOMES["evaluate"], data_date=day)
+        for name, day in (("a", BEFORE), ("b", BEFORE), ("c", DAY))
+    )
+    keys = {"plan": paths.plan("small", "a"), "outcome": paths.outcome("small", "a", "evaluate")}
+    there = store.head(keys[damaged])
+    assert there is not None
+    assert store.replace(keys[damaged], b'{"cut', expected=there.etag)
+    assert sorted(runs_of(store, "small", BEFORE)) == [broken.run_id, other.run_id]
+    assert is_doubted(store, other, []) == (damaged == "outcome")
+    assert unmeasured_nights(store, later, CHAMPION) == 0
 
 
 def test_a_run_of_a_part_of_the_day_is_not_what_its_own_night_saw(store: MemoryStore) -> None:
