@@ -19,8 +19,9 @@ from ratchet_airflow.retries import decision
 
 LOOK_S = 20.0
 """The least seconds between two looks at what is late. Each look is a process of a worker."""
-WAITED = "ratchet_waited_s"
-"""The key of the seconds that a task has waited for what does not answer, after max_tries, which a clear raises."""
+WAITED, ON_HOST = "ratchet_waited_s", "ratchet_host_s"
+"""The keys of the seconds that a task has waited for what does not answer, and for a worker of another host; after
+max_tries, which a clear raises. Neither uses up the time of the other."""
 
 
 USUAL = StageSettings()
@@ -53,7 +54,7 @@ def waits_for_outages(execute: Execute) -> Execute:
 
     @wraps(execute)
     def patient(self: Patient, context: Mapping[str, Any], *given: Any, **named: Any) -> Any:
-        self.has_waited = _waited(context) > 0.0
+        self.has_waited = any(_waited(context, key) > 0.0 for key in (WAITED, ON_HOST))
         try:
             return execute(self, context, *given, **named)
         except OUTAGES as error:
@@ -73,6 +74,10 @@ def goes_on(task: Patient, context: Mapping[str, Any], error: BaseException) -> 
     return made.retry if made is not None else bool(tries.try_number <= tries.max_tries)
 
 
+def _key(error: BaseException) -> str:
+    return ON_HOST if isinstance(error, OnAnotherHost) else WAITED
+
+
 def _limit_s(task: Patient, error: BaseException) -> float:
     """For how many seconds a task waits for what an error says, in all."""
     return task.handling.other_host_s if isinstance(error, OnAnotherHost) else task.handling.outage_s
@@ -83,23 +88,23 @@ def _next(task: Patient, context: Mapping[str, Any], error: BaseException) -> fl
     if context.get("task_state_store") is None:
         return None
     first_s = max(task.handling.retry_delay, LOOK_S)
-    limit_s = _limit_s(task, error)
-    return next_wait(_waited(context), first_s=first_s, limit_s=limit_s, longest_s=longest_s(error))
+    waited_s, limit_s = _waited(context, _key(error)), _limit_s(task, error)
+    return next_wait(waited_s, first_s=first_s, limit_s=limit_s, longest_s=longest_s(error))
 
 
 def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> None:
     """Raise AirflowRescheduleException, unless the limit is reached: then its retries count."""
-    states, limit_s, waited_s = context.get("task_state_store"), _limit_s(task, error), _waited(context)
+    states, limit_s, key = context.get("task_state_store"), _limit_s(task, error), _key(error)
     if states is None:
         return
-    wait_s = _next(task, context, error)
+    waited_s, wait_s = _waited(context, key), _next(task, context, error)
     if wait_s is None:
         task.log.error("waited for %s in all, which is the limit", show_duration(round(waited_s)))
         return
     if waited_s <= unsaid_s(error) < waited_s + wait_s and task.on_outage is not None:
         step = f"the same try looks again with growing pauses, for {show_duration(round(limit_s))} in all"
         task.on_outage(context, error, step)
-    states.set(WAITED, [context["ti"].max_tries, waited_s + wait_s])
+    states.set(key, [context["ti"].max_tries, waited_s + wait_s])
     task.log.warning(
         "%s; tried again in %s, without a retry that counts; waited for %s of %s before",
         error, *map(show_duration, (round(wait_s), round(waited_s), round(limit_s))),
@@ -107,10 +112,10 @@ def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> No
     reschedule(wait_s)
 
 
-def _waited(context: Mapping[str, Any]) -> float:
+def _waited(context: Mapping[str, Any], key: str) -> float:
     """For how many seconds the task has waited since it was cleared last."""
     states = context.get("task_state_store")
-    found = states.get(WAITED) if states is not None else None
+    found = states.get(key) if states is not None else None
     if found is None:
         return 0.0
     of_tries, waited_s = found

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import Preempted, Unavailable
+from ratchet.contracts.outages import OnAnotherHost
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.result import PublishedResult
 from ratchet.contracts.stages import section
@@ -21,7 +22,7 @@ _SOON_S = 60.0
 _SIGN = "alive"
 
 
-class Elsewhere(Unavailable):
+class Elsewhere(OnAnotherHost):
     """The job may live in an engine that this host does not reach. A later try may be on its host, or find a result."""
 
 

@@ -30,7 +30,7 @@ from ratchet.store.lease import Hold, Waiter, new_lease
 from ratchet.store.opening import open_store
 from ratchet_airflow import operators
 from ratchet_airflow.operators import StageOperator
-from ratchet_airflow.outages import WAITED, goes_on
+from ratchet_airflow.outages import ON_HOST, WAITED, goes_on
 from ratchet_airflow.waits import RUN
 from tests.runs.recorded import keep
 from tests.runs.test_requests import JUDGED, outcome
@@ -114,9 +114,11 @@ def test_a_container_on_another_host_is_waited_for_and_after_a_clear_it_is_still
     hold.release(lives=True)
     cleared, again = States(), States()
     again.set("ratchet_attempt", "other")
-    for states in (cleared, again):
+    for states, retries in ((cleared, 2), (again, 0)):  # it is no retry
+        waits = task()
+        waits.handling = StageSettings(retries=retries)
         with pytest.raises(AirflowRescheduleException):
-            task().execute(context(states))
+            waits.execute(context(states))
     assert "ratchet_attempt" not in cleared.kept
     assert "ratchet_attempt" in again.kept
     with pytest.raises(Elsewhere, match="may still run on gpu-2"):
@@ -136,11 +138,12 @@ def test_a_stage_that_needs_more_devices_than_this_host_has_waits_for_a_larger_o
     mark_host(store, "here", Engine("other/1", "other"), 2)
     states, told, small = States(), list[float](), task()
     small.handling = StageSettings(retries=0)  # nothing is away, so this is no retry
-    small.on_outage = lambda *_: told.append(states.kept.get(WAITED, [2, 0.0])[1])
+    states.set(WAITED, [2, 1e9])  # nor has an outage before used up its time
+    small.on_outage = lambda *_: told.append(states.kept.get(ON_HOST, [2, 0.0])[1])
     for _ in range(14):
         with pytest.raises(AirflowRescheduleException):
             small.execute(context(states))
-    assert states.kept[WAITED] == [2, 780.0]  # a look each minute
+    assert states.kept[ON_HOST] == [2, 780.0]  # a look each minute
     assert told == [600.0]  # the first looks may be on the wrong host; after some it may not be there
 
 
