@@ -91,6 +91,7 @@ class Attempt:
             begun = self._begin(earlier, succeeds=not self.lost)
             if isinstance(begun, PublishedResult):
                 if begun.result.attempt == earlier == self.work.attempt:
+                    mark_built(self.work, begun.result)
                     return outcome_of(begun, cached=False, because=self.work.because)
                 return outcome_of(begun, cached=True, because=f"another run built it (attempt {begun.result.attempt})")
             outcome = self._follow(begun)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ratchet.contracts import paths
 from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
 from ratchet.contracts.request import RunPlan
 from ratchet.runners.following import Leave
@@ -135,6 +136,20 @@ def test_an_attempt_begins_nothing_while_a_container_of_another_host_may_compute
     )
     publish(work, "other")
     assert attempt(work, messages).compute().cached
+
+
+def test_what_was_left_and_ended_on_another_host_is_built_by_its_own_attempt(
+    store: MemoryStore, messages: list[str]
+) -> None:
+    """So `ratchet why` names it, and later runs begin with what fits into memory."""
+    work = training(store, made(store))
+    publish(work, work.attempt)
+    mark = store.head(paths.built(work.plan.spec.name, "train", work.request.fingerprint))
+    assert mark is not None
+    assert store.delete(mark.key, expected=mark.etag)
+    outcome = attempt(work, messages).compute(work.attempt)
+    assert (outcome.cached, outcome.because) == (False, work.because)
+    assert store.head(mark.key) is not None
 
 
 def test_an_interrupted_attempt_does_not_wait_on(store: MemoryStore, elsewhere: Hold, messages: list[str]) -> None:
