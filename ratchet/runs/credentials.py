@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.stages import Stage
-from ratchet.store.bucket_service import service_of
+from ratchet.store.bucket_service import service_of, whole
 
 MLFLOW_SETTING = variable("mlflow_credentials")
 _SECTION, _KEYS = "mlflow", ("mlflow_tracking_username", "mlflow_tracking_password")
@@ -28,9 +28,10 @@ def s3_credentials(stage: Stage, buckets: Sequence[str]) -> bytes:
     from ratchet.store.s3_client import loading_errors
 
     where = f"S3 credentials for {stage}"
-    services = [service_of(bucket) for bucket in buckets]
-    lines: list[str] = []
-    try:
+
+    def read() -> bytes:
+        services = [service_of(bucket) for bucket in buckets]
+        lines: list[str] = []
         with loading_errors(where):
             if any(service.profile is None for service in services):
                 own = f"ratchet-{stage}" in Session().available_profiles
@@ -40,9 +41,12 @@ def s3_credentials(stage: Stage, buckets: Sequence[str]) -> bytes:
                     lines += _section(service.profile, service.profile)
                     lines += [f"endpoint_url = {service.endpoint}"] if service.endpoint else []
                     lines += [f"region = {service.region}"] if service.region else []
+        return "\n".join(lines).encode()
+
+    try:
+        return whole(read, BotoCoreError)
     except BotoCoreError as error:
         raise ConfigurationError(f"{where}: {error}", remedy="correct the AWS settings") from None
-    return "\n".join(lines).encode()
 
 
 def _section(name: str, profile: str | None) -> list[str]:
@@ -71,10 +75,14 @@ def mlflow_credentials() -> bytes | None:
     if not place:
         return None
     remedy = f"write [{_SECTION}] with {' and '.join(_KEYS)} into it"
-    parser = configparser.ConfigParser()
-    try:
+
+    def read() -> list[str]:
+        parser = configparser.ConfigParser()
         parser.read_string(place.read_text(encoding="utf-8"))
-        values = [parser.get(_SECTION, key) for key in _KEYS]
+        return [parser.get(_SECTION, key) for key in _KEYS]
+
+    try:
+        values = whole(read, configparser.Error)
     except OSError as error:
         raise Unavailable(f"{MLFLOW_SETTING}: {place}: {error.strerror}", remedy=remedy) from None
     except (configparser.Error, UnicodeDecodeError) as error:

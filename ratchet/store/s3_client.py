@@ -30,7 +30,7 @@ from botocore.exceptions import (
 from botocore.loaders import Loader
 
 from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError
-from ratchet.store.bucket_service import service_of
+from ratchet.store.bucket_service import service_of, whole
 from ratchet.store.renewed_keys import RenewedKeys, follow_keys
 
 if TYPE_CHECKING:
@@ -108,13 +108,18 @@ class Connection:
             retries=None if "AWS_MAX_ATTEMPTS" in os.environ else {"mode": "standard", "total_max_attempts": TRIES},
             s3={"addressing_style": "path"} if service.endpoint else None,
         )
-        try:
+
+        def load() -> botocore.session.Session:
             core = botocore.session.Session(profile=service.profile)
             if core.get_config_variable("data_path") is None:
                 core.register_component("data_loader", _models)
             with loading_errors(f"bucket {bucket}"):
                 follow_keys(core)
                 core.get_credentials()  # a process or a container's role is asked here, and the client takes its answer
+            return core
+
+        try:
+            core = whole(load, BotoCoreError)
             self._session = boto3.session.Session(botocore_session=core)
             region = self._session.region_name or "us-east-1"
             address = service.endpoint if service.profile else None

@@ -1,6 +1,7 @@
 """Whose keys a stage is given."""
 
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,24 @@ def test_a_file_that_is_none_is_a_configuration_error(tmp_path: Path) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "half", ["[default]\naws_access_key_id = AK", KEYS + "[rat", "[default]\naws_access_key_id = a\nhunter2"]
+)
+def test_a_file_that_is_written_in_place_is_waited_for(
+    half: str, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "keys"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    for ask in (lambda: open_store(f"s3://{s3.bucket}/x"), lambda: s3_credentials("train", ["data"])):
+        file.write_text(half)
+        rest = threading.Timer(0.1, file.write_text, [KEYS])
+        rest.start()
+        ask()
+        rest.join()
+    assert b"= training\n" in s3_credentials("train", ["data"])
+
+
 @pytest.mark.parametrize("process", ["sh -c 'exit 3'", 'echo \'{"Version": 1, "Acc\'', "/nonexistent/keys"])
 def test_a_program_that_gives_no_keys_now_may_give_them_soon(
     process: str, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +141,7 @@ def test_mlflows_file_is_handed_on_without_what_else_is_in_it(tmp_path: Path, mo
 def test_a_file_without_what_mlflow_needs_is_refused_and_not_quoted(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("ratchet.store.bucket_service._PAUSE_S", 0.0)
     file = tmp_path / "credentials"
     file.write_bytes(text.encode("latin-1"))
     monkeypatch.setenv("RATCHET_MLFLOW_CREDENTIALS", str(file))
