@@ -42,16 +42,29 @@ def read_stored(kind: type[_Document], data: bytes, *, where: str, known: Collec
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "json_invalid" or not first["loc"]:
             raise CorruptArtifact(f"{where} is damaged: {first['msg']}", remedy="restore it from a backup") from error
-        key = ".".join(map(str, first["loc"]))
-        raise OtherRelease(
-            f"{where} cannot be read by Ratchet {RELEASE}: {key}: {first['msg']}; another release wrote it",
-            remedy="install that release, or restore the file from a backup if it is damaged",
-        ) from error
+        raise _of_another_release(error, where) from error
 
 
-def take(kind: type[_Document], plain: object) -> _Document:
-    """A document inside one that was read, such as the summary of a result; see `read_stored`."""
-    return kind.model_validate(plain, extra="ignore")
+def take(kind: type[_Document], plain: object, *, where: str = "") -> _Document:
+    """A document inside one that was read, such as the summary of a result; see `read_stored`.
+
+    where: what it is, for errors. Raises OtherRelease then; without it, pydantic's own error.
+    """
+    try:
+        return kind.model_validate(plain, extra="ignore")
+    except ValidationError as error:
+        if not where:
+            raise
+        raise _of_another_release(error, where) from error
+
+
+def _of_another_release(error: ValidationError, where: str) -> OtherRelease:
+    first = error.errors(include_url=False, include_input=False)[0]
+    key = ".".join(map(str, first["loc"]))
+    return OtherRelease(
+        f"{where} cannot be read by Ratchet {RELEASE}: {key}: {first['msg']}; another release wrote it",
+        remedy="install that release, or restore the file from a backup if it is damaged",
+    )
 
 
 def as_it_is(plain: Any) -> Any:

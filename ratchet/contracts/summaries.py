@@ -5,7 +5,7 @@ in the summary. Days are data dates.
 """
 
 from datetime import date
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -27,6 +27,8 @@ from ratchet.contracts.registration import Registration
 from ratchet.contracts.result import Artifact, Sha256, StageResult
 from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stored import take
+
+_Summary = TypeVar("_Summary", bound=Document)
 
 
 class Check(Document):
@@ -239,29 +241,34 @@ class Judgement(Document):
 
 def snapshot(result: StageResult) -> Snapshot:
     """The summary of an ingest."""
-    return take(Snapshot, result.summary)
+    return _take(Snapshot, result)
 
 
 def validation(result: StageResult) -> Validation:
     """The summary of a validate."""
-    return take(Validation, result.summary)
+    return _take(Validation, result)
 
 
 def features(result: StageResult) -> FeatureSet:
     """The summary of a features stage."""
-    return take(FeatureSet, result.summary)
+    return _take(FeatureSet, result)
 
 
 def trained(result: StageResult) -> TrainedModel:
     """The summary of a train, or of a refit."""
-    return take(TrainedModel, result.summary)
+    return _take(TrainedModel, result)
 
 
 def judgement(result: StageResult) -> Judgement:
     """The summary of an evaluate."""
-    return take(Judgement, result.summary)
+    return _take(Judgement, result)
 
 
 def registration(result: StageResult) -> Registration:
     """The summary of a register."""
-    return take(Registration, result.summary)
+    return _take(Registration, result)
+
+
+def _take(kind: type[_Summary], result: StageResult) -> _Summary:
+    """Raises OtherRelease."""
+    return take(kind, result.summary, where=f"the summary of {result.stage} by attempt {result.attempt}")

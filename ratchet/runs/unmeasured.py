@@ -40,8 +40,9 @@ def _verdicts(store: Store, plan: RunPlan) -> Iterator[Judgement]:
         for run_id in reversed(runs_of(store, pipeline, day)):
             try:
                 outcome = outcome_of_stage(store, pipeline, run_id, "evaluate")
+                found = summaries.judgement(outcome.result) if outcome is not None and outcome.result else None
             except (CorruptArtifact, OtherRelease):  # no reason to end the nights after it
                 continue
-            if outcome is not None and outcome.result is not None:
-                yield summaries.judgement(outcome.result)
+            if found is not None:
+                yield found
                 break

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from ratchet.contracts.checks import Validate
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease
@@ -23,6 +24,12 @@ def test_keys_of_newer_releases_are_left_out_at_each_depth() -> None:
     found = read_stored(SourceDay, DAY, where="days/x")
     assert found == SourceDay(day="2026-11-20", files=({"key": "k", "bytes": 1, "identity": "i"},))  # type: ignore[arg-type] # pydantic makes them
     assert take(SourceChange, {"at": "2026-11-20T00:00:00Z", "days": [], "by": "?"}).days == ()
+    with pytest.raises(ValidationError):
+        take(SourceChange, {"at": "when?"})
+    with pytest.raises(
+        OtherRelease, match=r"^the change cannot be read by Ratchet .*: at: .*; another release wrote it"
+    ):
+        take(SourceChange, {"at": "when?", "days": []}, where="the change")
 
 
 def test_the_arguments_of_an_expectation_are_no_keys_of_a_newer_release() -> None:

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from ratchet.contracts import paths
+from ratchet.contracts.errors import OtherRelease
 from ratchet.contracts.request import Outcome, RunPlan, SourceDay, SourceFile
+from ratchet.contracts.summaries import judgement
 from ratchet.runs.compared import is_doubted
 from ratchet.runs.history import days_of, first_judged, is_local, plan_of, runs_of
+from ratchet.runs.run_index import nights
 from ratchet.runs.unmeasured import unmeasured_nights
 from ratchet.store.memory import MemoryStore
 from tests.runs.recorded import keep, keep_plan
-from tests.runs.test_requests import DAY, OUTCOMES, plan
+from tests.runs.test_requests import DAY, JUDGED, OUTCOMES, outcome, plan
 from tests.runs.test_unmeasured import CHAMPION
 
 BEFORE = DAY - timedelta(days=1)
@@ -84,6 +87,18 @@ def test_a_damaged_record_of_a_run_holds_up_no_other_run_of_the_date_and_no_late
     assert store.replace(keys[damaged], b'{"cut', expected=there.etag)
     assert sorted(runs_of(store, "small", BEFORE)) == [broken.run_id, other.run_id]
     assert is_doubted(store, other, []) == (damaged == "outcome")
+    assert unmeasured_nights(store, later, CHAMPION) == 0
+
+
+def test_a_verdict_of_another_release_is_one_line_and_holds_up_no_night(store: MemoryStore) -> None:
+    newer = outcome("evaluate", summary={**JUDGED, "verdict": "postpone"})
+    made, later = ran(store, "a", newer, data_date=BEFORE), ran(store, "b")
+    assert newer.result is not None
+    with pytest.raises(OtherRelease, match=r"the summary of evaluate by attempt a cannot be read by Ratchet .*verdict"):
+        judgement(newer.result)
+    line = nights(store, "small")[0]
+    assert (line.run_id, line.standing) == (made.run_id, "failed")
+    assert "another release wrote it" in line.cause
     assert unmeasured_nights(store, later, CHAMPION) == 0
 
 
