@@ -18,6 +18,7 @@ from urllib.parse import urljoin
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from ratchet.contracts.errors import NoAnswer
 from ratchet_airflow.progress import fields_of, level_of, line_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ class ContainerTrigger(BaseTrigger):
             self._over.set()
         error = following.exception()
         self._fired = True
-        fired = following.result() if error is None else {"why": str(error), "again": False}
+        # A store that is away is no reason to hold a worker for the rest of a training, once it is back.
+        again = isinstance(error, NoAnswer)
+        fired = following.result() if error is None else {"why": str(error), "again": again}
         yield TriggerEvent(fired)  # type: ignore[no-untyped-call] # Airflow's own has no types
 
     async def on_kill(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 from airflow._shared.module_loading import import_string
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+from ratchet.contracts.errors import NoAnswer
 from ratchet.runners.process import ProcessRunner
 from ratchet.runs.events import Event
 from ratchet.runs.left_job import Why
@@ -74,6 +75,22 @@ def test_a_request_that_is_not_understood_gives_the_task_back_and_it_is_not_defe
     assert isinstance(payload, dict)
     assert payload["again"] is False
     assert "StageRequest" in payload["why"]
+
+
+def test_after_a_store_that_was_away_the_task_is_deferred_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ratchet_airflow.container_trigger._LEAST_S", 0.0)
+    trigger = ContainerTrigger(store="mem://t", request="{}")
+
+    def away() -> None:
+        raise NoAnswer("the store does not answer")
+
+    async def fired() -> list[object]:
+        return [event.payload async for event in trigger.run()]
+
+    monkeypatch.setattr(trigger, "_open", away)
+    (payload,) = asyncio.run(fired())
+    assert isinstance(payload, dict)
+    assert (payload["again"], "does not answer" in payload["why"]) == (True, True)
 
 
 def test_a_trigger_that_another_triggerer_takes_over_ends_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
