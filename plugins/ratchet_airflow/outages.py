@@ -78,9 +78,9 @@ def _key(error: BaseException) -> str:
     return ON_HOST if isinstance(error, OnAnotherHost) else WAITED
 
 
-def _limit_s(task: Patient, error: BaseException) -> float:
+def limit_s(handling: StageSettings, error: BaseException) -> float:
     """For how many seconds a task waits for what an error says, in all."""
-    return task.handling.other_host_s if isinstance(error, OnAnotherHost) else task.handling.outage_s
+    return handling.other_host_s if isinstance(error, OnAnotherHost) else handling.outage_s
 
 
 def _next(task: Patient, context: Mapping[str, Any], error: BaseException) -> float | None:
@@ -88,13 +88,13 @@ def _next(task: Patient, context: Mapping[str, Any], error: BaseException) -> fl
     if context.get("task_state_store") is None:
         return None
     first_s = max(task.handling.retry_delay, LOOK_S)
-    waited_s, limit_s = _waited(context, _key(error)), _limit_s(task, error)
-    return next_wait(waited_s, first_s=first_s, limit_s=limit_s, longest_s=longest_s(error))
+    waited_s, most_s = _waited(context, _key(error)), limit_s(task.handling, error)
+    return next_wait(waited_s, first_s=first_s, limit_s=most_s, longest_s=longest_s(error))
 
 
 def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> None:
     """Raise AirflowRescheduleException, unless the limit is reached: then its retries count."""
-    states, limit_s, key = context.get("task_state_store"), _limit_s(task, error), _key(error)
+    states, most_s, key = context.get("task_state_store"), limit_s(task.handling, error), _key(error)
     if states is None:
         return
     waited_s, wait_s = _waited(context, key), _next(task, context, error)
@@ -102,12 +102,12 @@ def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> No
         task.log.error("waited for %s in all, which is the limit", show_duration(round(waited_s)))
         return
     if waited_s <= unsaid_s(error) < waited_s + wait_s and task.on_outage is not None:
-        step = f"the same try looks again with growing pauses, for {show_duration(round(limit_s))} in all"
+        step = f"the same try looks again with growing pauses, for {show_duration(round(most_s))} in all"
         task.on_outage(context, error, step)
     states.set(key, [context["ti"].max_tries, waited_s + wait_s])
     task.log.warning(
         "%s; tried again in %s, without a retry that counts; waited for %s of %s before",
-        error, *map(show_duration, (round(wait_s), round(waited_s), round(limit_s))),
+        error, *map(show_duration, (round(wait_s), round(waited_s), round(most_s))),
     )  # fmt: skip
     reschedule(wait_s)
 

@@ -16,6 +16,7 @@ from ratchet_airflow.alerts.deduplication import AlertHistory, event_key, failur
 from ratchet_airflow.alerts.delivery import is_wanted, post_what_waits, send_once
 from ratchet_airflow.alerts.message import cause_of, make_alert
 from ratchet_airflow.alerts.situation import Context, Situation
+from ratchet_airflow.outages import limit_s
 
 _log = masked_logger("ratchet.alerts")
 _BY_HAND = "`ratchet promote MODEL@VERSION --because WHY`, or the DAG ratchet_promote, promotes a version by hand"
@@ -65,8 +66,9 @@ class AlertCallbacks:
         with self._guard():
             where = self._situation(context)
             key = deduplication.retry_key(where, cause_of(error))
-            outage_s = getattr(getattr(_task(context), "handling", None), "outage_s", 0.0)
-            until = (utc() + timedelta(seconds=outage_s)).isoformat() if outage_s else ""
+            handling = getattr(_task(context), "handling", None)
+            most_s = limit_s(handling, error) if handling is not None else 0.0
+            until = (utc() + timedelta(seconds=most_s)).isoformat() if most_s else ""
             alert = replace(make_alert("retry", where, error=error, decision=decision), waits_until=until)
             self._send(alert, where, key)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.errors import DataRejected, OutOfMemory, Preempted, Unavailable
+from ratchet.contracts.outages import OnAnotherHost
 from ratchet.contracts.stages import StageSettings
 from ratchet.outbox.letter import Letter
 from ratchet.outbox.outbox import Outbox
@@ -193,12 +194,13 @@ def test_the_runs_of_a_backfill_are_logged_and_not_sent(
     assert "the database did not answer" in (tmp_path / "alerts.jsonl").read_text()
 
 
+@pytest.mark.parametrize(("retries", "error"), [(2, DOWN), (0, OnAnotherHost("gpu-2 has enough"))])
 def test_the_letter_of_a_stage_that_waits_says_until_when_it_may(
-    store: Path, monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, str]]
+    retries: int, error: Unavailable, store: Path, monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, str]]
 ) -> None:
     monkeypatch.setattr("ratchet_airflow.alerts.delivery.send", lambda *_: False)
-    settings = StageSettings.model_validate({"timeout": "12h"})
-    callbacks().on_outage(context(DOWN, handling=settings), DOWN, "it waits")
+    settings = StageSettings.model_validate({"timeout": "12h", "retries": retries})
+    callbacks().on_outage(context(error, handling=settings), error, "it waits")
     ((letter, _),) = outbox_of(open_store(str(store))).waiting()
     assert letter.until is not None
     assert timedelta(hours=11, minutes=59) < letter.until - letter.made <= timedelta(hours=12)
