@@ -25,9 +25,11 @@ def _app() -> Any:
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import HTMLResponse, PlainTextResponse
 
+    from ratchet.contracts.errors import RatchetError
     from ratchet_airflow import receivers
 
     api = FastAPI(title="Ratchet", openapi_url=None)
+    api.add_exception_handler(RatchetError, _not_now)
 
     @api.get("/pages/{dag_id}/{stage}/{fingerprint}", dependencies=[Depends(requires_access_dag("GET"))])
     def show(dag_id: str, stage: str, fingerprint: str) -> HTMLResponse:
@@ -69,6 +71,15 @@ def _app() -> Any:
 
     receivers.add_route(api)
     return api
+
+
+def _not_now(_: Any, error: Exception) -> Any:
+    """The answer where a page cannot be shown, as while the store is away: one line."""
+    from fastapi.responses import PlainTextResponse
+
+    from ratchet.contracts.masking import mask
+
+    return PlainTextResponse(mask(f"this page cannot be shown now: {error}"), 503)
 
 
 def _nights(pipeline: str) -> str:

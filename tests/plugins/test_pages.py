@@ -4,8 +4,10 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
+from fastapi.routing import APIRoute
 from starlette.routing import Match
 
+from ratchet.contracts.errors import Unavailable
 from ratchet.store.file import FileStore
 from ratchet_airflow import pages
 
@@ -59,3 +61,19 @@ def test_a_page_that_does_not_exist_is_not_found(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("RATCHET_STORE", str(tmp_path / "store"))
     with pytest.raises(LookupError):
         pages._kept("shop", run_id, "validate", "validation.html")
+
+
+@pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")  # Airflow imports it
+def test_a_page_that_cannot_be_shown_is_a_line_and_no_error_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    from starlette.testclient import TestClient
+
+    def away(_: str) -> str:
+        raise Unavailable("bucket ratchet: does not answer", remedy="start it")
+
+    monkeypatch.setattr(pages, "_nights", away)
+    api = pages._app()
+    (page,) = [one for one in api.routes if isinstance(one, APIRoute) and one.name == "nights"]
+    monkeypatch.setattr(api, "dependency_overrides", {one.call: lambda: None for one in page.dependant.dependencies})
+    answer = TestClient(api).get("/nights/shop")
+    said = "this page cannot be shown now: bucket ratchet: does not answer; to do: start it"
+    assert (answer.status_code, answer.text) == (503, said)
