@@ -102,7 +102,8 @@ def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> No
         task.log.error("waited for %s in all, which is the limit", show_duration(round(waited_s)))
         return
     if waited_s <= unsaid_s(error) < waited_s + wait_s and task.on_outage is not None:
-        step = f"the same try looks again with growing pauses, for {show_duration(round(most_s))} in all"
+        how = "each minute" if key == ON_HOST else "with growing pauses"
+        step = f"the same try looks again {how}, for {show_duration(round(most_s))} in all"
         task.on_outage(context, error, step)
     states.set(key, [context["ti"].max_tries, waited_s + wait_s])
     task.log.warning(

@@ -136,15 +136,17 @@ def test_a_stage_that_needs_more_devices_than_this_host_has_waits_for_a_larger_o
     with pytest.raises(TooFewDevices):
         task().execute(context(States()))
     mark_host(store, "here", Engine("other/1", "other"), 2)
-    states, told, small = States(), list[float](), task()
+    states, said, small = States(), list[tuple[float, str]](), task()
     small.handling = StageSettings(retries=0)  # nothing is away, so this is no retry
     states.set(WAITED, [2, 1e9])  # nor has an outage before used up its time
-    small.on_outage = lambda *_: told.append(states.kept.get(ON_HOST, [2, 0.0])[1])
+    small.on_outage = lambda *given: said.append((states.kept.get(ON_HOST, [2, 0.0])[1], given[2]))
     for _ in range(14):
         with pytest.raises(AirflowRescheduleException):
             small.execute(context(states))
     assert states.kept[ON_HOST] == [2, 780.0]  # a look each minute
-    assert told == [600.0]  # the first looks may be on the wrong host; after some it may not be there
+    assert said == [
+        (600.0, "the same try looks again each minute, for 4h in all")
+    ]  # the first looks may be on the wrong host; after some it may not be there
 
 
 def test_another_run_that_computes_the_same_for_long_is_waited_for_without_a_worker_within_the_time_of_the_stage(
