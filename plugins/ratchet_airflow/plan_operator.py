@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 
 from ratchet.contracts.environment import environment
+from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.request import AsOf
 from ratchet.contracts.stages import StageSettings
 from ratchet_airflow import form, settings
@@ -56,7 +57,10 @@ class PlanOperator(BaseOperator):
         promotion = form.promotion(asked, kind, day, spec.register_.promote)
         as_of: AsOf = asked.get("as_of") or ("then" if kind == "backfill" else "now")
         runner, how = choose_runner(environment().runner, patient=True)
-        image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
+        try:
+            image, named = choose_image(runner, gpu=spec.resources["train"].gpus > 0)
+        except ConfigurationError as error:  # a person has yet to build it, as after one was deleted
+            raise Unavailable(error.cause, remedy=error.remedy) from error
         plan = make_plan(
             folder=folder,
             spec=spec,

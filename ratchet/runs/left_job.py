@@ -190,7 +190,7 @@ def _stored_log(job: StageJob) -> str | None:
         if job.work.result() is None:
             return None
         for line in job.runner.logs(job.handle):
-            job.log.hear(line)
+            job.log.take(line)
         status = job.runner.status(job.handle)
     except RatchetError:
         return None

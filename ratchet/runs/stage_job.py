@@ -73,7 +73,7 @@ class StageJob:
         tail: deque[Line] = deque(maxlen=TAIL_LINES)
         try:
             for line in self.runner.logs(self.handle):
-                self.log.hear(line)
+                self.log.take(line)
                 tail.append(line)
         except RatchetError:
             return tuple(tail) or read

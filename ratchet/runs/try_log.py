@@ -50,12 +50,15 @@ class TryLog:
 
     def mask(self, line: Line) -> Line:
         """A line without the secrets of the stage."""
+        masked = self._masked(line.text)
+        return line if masked == line.text else replace(line, text=masked)
+
+    def _masked(self, text: str) -> str:
         with self._learning:
             if self._mask is None:
                 self._mask = Mask(self._secrets_in(self._work.job.secrets) | self._learnt)
             mask = self._mask
-        masked = mask.line(line.text)
-        return line if masked == line.text else replace(line, text=masked)
+        return mask.line(text)
 
     def learn(self, files: Mapping[str, bytes]) -> None:
         """Mask these secrets from now on, too."""
@@ -69,9 +72,15 @@ class TryLog:
     def hear(self, line: Line) -> Line:
         """Take a line into the log. Returns it without secrets."""
         masked = self.mask(line)
-        for text in _text(parse(masked)).splitlines() or [""]:
-            self._lines.add(text)
+        self.take(masked)
         return masked
+
+    def take(self, line: Line) -> None:
+        """Take a line into the log that nobody else reads: of a long log, what is stored alone is masked."""
+        if len(line.text) > PART_BYTES // 4:  # it may be cut, and with it a secret
+            line = self.mask(line)
+        for text in _text(parse(line)).splitlines() or [""]:
+            self._lines.add(text)
 
     def end(self, ended: JobEnd) -> None:
         """Take into the log how the try ended."""
@@ -94,7 +103,7 @@ class TryLog:
     def _store(self) -> str:
         """Store the log under the first number that is free."""
         store, request = self._work.store, self._work.request
-        data = "".join(f"{line}\n" for line in self._lines.lines()).encode("utf-8", "replace")
+        data = "".join(f"{self._masked(line)}\n" for line in self._lines.lines()).encode("utf-8", "replace")
         for number in count(1):
             key = paths.log(request.spec.name, request.run_id, request.work_name, number)
             if store.head(key) is None and store.create(key, data):

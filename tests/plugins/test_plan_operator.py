@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ratchet.contracts import bundle
+from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.runs.history import plan_of
 from ratchet.store.ledger import Change, append
@@ -69,6 +70,16 @@ def test_the_log_names_the_champion_that_the_run_is_measured_against(
     operator = PlanOperator(task_id="plan", folder=FOLDER, timezone="UTC")
     assert operator.execute(context_of(promote)).startswith(store)
     assert f"champion: version {version}; promotion: {promote}" in capsys.readouterr().out
+
+
+@pytest.mark.docker
+def test_an_image_that_was_deleted_is_waited_for_as_a_stage_waits_for_it(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_RUNNER", "docker")
+    monkeypatch.setenv("RATCHET_STAGE_IMAGE", "ratchet-stage:deleted")
+    with pytest.raises(Unavailable, match=r"ratchet-stage:deleted is not in the engine"):
+        PlanOperator(task_id="plan", folder=FOLDER, timezone="UTC").execute(context_of("never"))
 
 
 def test_a_plan_is_made_of_one_commit_also_where_the_next_one_comes_meanwhile(

@@ -21,7 +21,7 @@ from ratchet.runners.runner import Runner
 from ratchet.runs import try_log
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.stage_record import StageRecord
-from ratchet.runs.try_log import PART_BYTES
+from ratchet.runs.try_log import PART_BYTES, TryLog
 from ratchet.runs.work import Work
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
@@ -116,6 +116,19 @@ def test_the_traceback_of_a_container_is_where_the_remedy_says(tmp_path: Path, s
     work = running(store, FAILS, image=stage_image)
     _, error = fail(work, DockerRunner())
     check_of_a_bug(store, work, error)
+
+
+def test_of_a_log_that_is_read_again_what_is_stored_has_no_secret_nor_the_part_of_one(store: MemoryStore) -> None:
+    """A line of more than a part is cut."""
+    work = running(store, "")
+    for place in (PART_BYTES - 40, PART_BYTES - 26, PART_BYTES - 20):
+        with TryLog(work) as log:
+            log.take(Line("stdout", f"printed with {CANARY}"))
+            log.take(Line("stdout", "x" * place + CANARY + "x" * 100))
+        assert log.key is not None
+        stored = store.read(log.key).decode()
+        assert "printed with ***" in stored
+        assert CANARY[:4] not in stored
 
 
 def test_a_long_log_is_kept_in_part_and_says_what_is_left_out(store: MemoryStore) -> None:
