@@ -27,6 +27,7 @@ from ratchet.runners.runner import Engine
 from ratchet.runs.answers import record_answer
 from ratchet.runs.history import plan_of, runs_of
 from ratchet.runs.known_hosts import mark_host
+from ratchet.runs.run_index import renew_index
 from ratchet.store.base import Store
 from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.opening import open_store
@@ -104,7 +105,6 @@ def make(folder: Path) -> None:
         call("run", str(pipeline), "--date", str(day), "--store", store, "--runner", "process", *more, ends=ends)
 
     night(days[4])
-    call("nights", "shop", "--store", store)  # from here on the index is kept
     night(days[5])
     night(days[6], ends=65)
     call("data", "accept", "shop", str(days[6]), *who)
@@ -129,7 +129,8 @@ def make(folder: Path) -> None:
 
 
 def leave_what_servers_write(store: Store, day: date) -> None:
-    """A lease whose container may live, the mark of a host, a person's answer, and an alert that waits."""
+    """The index, a lease whose container may live, the mark of a host, a person's answer, and an alert that waits."""
+    assert renew_index(store, "shop")
     engine = Engine("gpu-1/1", "gpu-1")
     mark_host(store, HERE, engine, 2)
     lease = paths.lease("shop", "train", "0" * 64)
