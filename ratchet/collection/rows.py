@@ -8,7 +8,7 @@ A change here violates the promise of the project when a file goes that one of t
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import filterfalse, groupby
 
 from ratchet.collection.findings import Findings, Wholes
 from ratchet.collection.named_rows import NamedRows
@@ -97,9 +97,13 @@ def _table_of(entry: Entry) -> str:
 
 
 def _read(store: Store, key: str, entries: list[Entry]) -> _Table:
-    rows = tuple(entry for entry in entries if f"/{PARTITION}=" in entry.key and entry.key.endswith(".parquet"))
-    others = tuple(entry for entry in entries if entry not in rows)
+    rows = tuple(filter(_has_rows, entries))
+    others = tuple(filterfalse(_has_rows, entries))
     return _Table(key=key, rows=rows, others=others, newest=_newest(store, paths.snapshot_index(key)))
+
+
+def _has_rows(entry: Entry) -> bool:
+    return f"/{PARTITION}=" in entry.key and entry.key.endswith(".parquet")
 
 
 def _newest(store: Store, index: str) -> dict[str, str] | None:

@@ -1,5 +1,6 @@
 """Rows of days that newer rows have replaced go, and what Delta reads of the table stays readable."""
 
+import time
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -8,12 +9,14 @@ import pytest
 from deltalake import DeltaTable
 
 from ratchet.collection.collector import Collected, Collector
+from ratchet.collection.rows import Rows
 from ratchet.collection.table_log import listed_files
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.collection import Policy
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.snapshot import Snapshot
 from ratchet.runs.history import plan_of
+from ratchet.store.memory import MemoryStore
 from tests.collection.test_collect import nights
 from tests.collection.test_gc import make_older
 from tests.collection.village import FIRST, NAME, POLICY, Village
@@ -188,3 +191,13 @@ def test_delta_reads_the_newest_version_and_each_that_is_named_and_the_next_nigh
     make_older(tmp_path / "store", 60)
     again(world, DAYS[5])
     assert gone(Collector(world.store, None, AGED, apply=True).collect()) == 0
+
+
+def test_the_time_to_read_a_table_grows_with_its_files_and_no_faster() -> None:
+    store = MemoryStore("many")
+    for number in range(20_000):
+        store.create(f"tables/{NAME}/one/date=2026-01-{number % 28 + 1:02d}/{number:064d}.parquet", b"")
+        store.create(f"tables/{NAME}/one/_delta_log/{number:020d}.json", b"")
+    began = time.process_time()
+    assert Rows(store, NAME, (), 0, "young").unnamed({}) == frozenset()
+    assert time.process_time() - began < 10  # each file compared with each other one takes minutes
