@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ratchet.checkout import ROOT
-from ratchet.cli.pipelines import find
+from ratchet.cli.pipelines import PIPELINE_HELP, find
 from ratchet.contracts.boosting import keys_of_trees
 from ratchet.contracts.errors import ConfigurationError, PipelineInvalid
 from ratchet.contracts.loading import load
@@ -20,11 +20,7 @@ _EPILOG = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.epilog = _EPILOG
-    parser.add_argument(
-        "pipeline",
-        metavar="PIPELINE",
-        help="the folder of the pipeline, its pipeline.yaml, or its name in dags/pipelines",
-    )
+    parser.add_argument("pipeline", metavar="PIPELINE", help=PIPELINE_HELP)
     parser.set_defaults(run=_run)
 
 

@@ -12,15 +12,14 @@ from ratchet.contracts.loading import FILE
 from ratchet.contracts.yaml_lines import parse_scalar
 
 DEFAULT_STORE = ".ratchet/store"
+PIPELINE_HELP = (
+    f"the folder of the pipeline, its pipeline.yaml, or its name in ${variable('pipelines')} or dags/pipelines"
+)
 
 
 def add_pipeline(parser: argparse.ArgumentParser) -> None:
     """Add the PIPELINE argument, and the flag that overrides keys of the file."""
-    parser.add_argument(
-        "pipeline",
-        metavar="PIPELINE",
-        help="the folder of the pipeline, its pipeline.yaml, or its name in dags/pipelines",
-    )
+    parser.add_argument("pipeline", metavar="PIPELINE", help=PIPELINE_HELP)
     parser.add_argument(
         "--set",
         action="append",
@@ -49,10 +48,11 @@ def find(name: str) -> Path:
     given = Path(name)
     if given.name == FILE and given.is_file():
         return given.resolve().parent
-    for folder in (given, PIPELINES / name):
+    places = [place for place in (environment().pipelines, PIPELINES) if place is not None]
+    for folder in (given, *(place / name for place in places)):
         if (folder / FILE).is_file():
             return folder.resolve()
-    known = ", ".join(sorted(path.parent.name for path in PIPELINES.glob(f"*/{FILE}"))) or "none"
+    known = ", ".join(sorted({path.parent.name for place in places for path in place.glob(f"*/{FILE}")})) or "none"
     raise ConfigurationError(
         f"{name}: no pipeline found; allowed: a folder with a {FILE}, the file, or one of: {known}",
         remedy=f"create {name}/{FILE}, or correct the name",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.cli.json_error import error_object
-from ratchet.cli.pipelines import add_store, find
+from ratchet.cli.pipelines import PIPELINE_HELP, add_store, find
 from ratchet.contracts.dates import parse_date
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.loading import load
@@ -38,12 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _NOTE
-    parser.add_argument(
-        "pipeline",
-        nargs="?",
-        metavar="PIPELINE",
-        help="the folder of the pipeline, its pipeline.yaml, or its name in dags/pipelines",
-    )
+    parser.add_argument("pipeline", nargs="?", metavar="PIPELINE", help=PIPELINE_HELP)
     add_store(parser)
     parser.add_argument("--day", metavar="D", help="the day to show (default: the newest one)")
     parser.add_argument("--from", dest="first", metavar="D1", help="the first of several days")

@@ -102,7 +102,8 @@ class Environment(BaseModel):
     )
     pipelines: Path | None = Field(
         None,
-        description="The folder of the pipelines of which Airflow makes DAGs. Default: pipelines beside the DAG file.",
+        description="The folder of the pipelines of which Airflow makes DAGs, and where commands look for a name. "
+        "Default: pipelines beside the DAG file.",
     )
     commit: str | None = Field(
         None,

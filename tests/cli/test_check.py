@@ -297,6 +297,16 @@ def test_a_pipeline_is_found_by_folder_file_and_name(tmp_path: Path) -> None:
         find("serach-ranking")
 
 
+def test_a_pipeline_is_found_by_its_name_where_airflow_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a worker's container of the team set-up, which has no checkout."""
+    (tmp_path / "late-orders").mkdir()
+    shutil.copy(RANKING, tmp_path / "late-orders" / "pipeline.yaml")
+    monkeypatch.setenv("RATCHET_PIPELINES", str(tmp_path))
+    assert find("late-orders") == tmp_path / "late-orders"
+    with pytest.raises(ConfigurationError, match=r"one of: late-orders, (.*, )?search-ranking"):
+        find("late-order")
+
+
 @pytest.mark.parametrize("pair", ["train.epochs", "=3", "a=["])
 def test_a_flag_that_is_not_key_and_value_is_refused(pair: str) -> None:
     with pytest.raises(ConfigurationError, match="--set"):
