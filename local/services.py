@@ -165,6 +165,11 @@ class Services:
             file.write_text(os.environ.get(variable("installation")) or secrets.token_hex(4), encoding="utf-8")
         return file.read_text(encoding="utf-8")
 
+    def running_environment(self) -> dict[str, str] | None:
+        """The environment of the servers that run; None if there are none. Raises ConfigurationError if not ours."""
+        known = self._known()
+        return processes.environment(known.supervisor) if known is not None else None
+
     def environment(self) -> dict[str, str]:
         """The environment of the servers: the caller's, and Ratchet's settings."""
         binaries = str(Path(sys.executable).parent)

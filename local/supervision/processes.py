@@ -17,6 +17,7 @@ import psutil
 
 from local.supervision.service import Service
 from local.supervision.state import Identity
+from ratchet.contracts.errors import ConfigurationError
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _SAME_BIRTH_S = 1.0
@@ -50,6 +51,14 @@ def launch(service: Service, folder: Path, log: Path) -> subprocess.Popen[bytes]
 def identity(pid: int) -> Identity:
     """The identity of a living process. Raises psutil.NoSuchProcess."""
     return Identity(pid=pid, born=psutil.Process(pid).create_time())
+
+
+def environment(who: Identity) -> dict[str, str]:
+    """The environment that a process was started with. Raises ConfigurationError if another user has started it."""
+    try:
+        return psutil.Process(who.pid).environ()
+    except psutil.AccessDenied as error:
+        raise ConfigurationError("another user has started the servers", remedy="type it as that user") from error
 
 
 def is_alive(who: Identity) -> bool:
