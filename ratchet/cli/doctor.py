@@ -15,7 +15,7 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.production.accept_loss import accept_loss
 from ratchet.production.diagnosis import diagnose
 from ratchet.production.register_again import register_again
-from ratchet.runs.installation import diagnose_installation
+from ratchet.runs.installation import diagnose_installation, is_of_this_host
 from ratchet.store.opening import open_store
 
 _NOTE = """\
@@ -30,6 +30,8 @@ or could not be checked. See docs/operations.md and docs/rollback.md.
 _AIRFLOW_DAGS = "AIRFLOW__CORE__DAGS_FOLDER"
 _AIRFLOW_URL = "AIRFLOW__API__BASE_URL"
 """Airflow's own setting of the address that people open it at."""
+_TASKS_API = "AIRFLOW__CORE__EXECUTION_API_SERVER_URL"
+"""That of the address at which a worker reaches it: http://api-server:8080/execution/."""
 _MARKS = {True: "ok", False: "WRONG", None: "unchecked"}
 
 
@@ -46,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--airflow",
         metavar="URL",
-        default=os.environ.get(_AIRFLOW_URL) or None,
+        default=_reached(),
         help=f"the address of Airflow (default: ${_AIRFLOW_URL}; without either, Airflow is left out)",
     )
     parser.add_argument(
@@ -74,7 +76,21 @@ def _run(options: argparse.Namespace) -> int:
             "--accept-loss and --register-again are of one model", remedy="name it: ratchet doctor MODEL ..."
         )
     store, folder = open_store(options.store), _pipelines()
-    return _print(diagnose_installation(store, airflow_url=options.airflow, pipelines=folder))
+    found = diagnose_installation(
+        store, airflow_url=options.airflow, opened_at=_opened() or options.airflow, pipelines=folder
+    )
+    return _print(found)
+
+
+def _reached() -> str | None:
+    """Airflow's address for what runs here: in a container one of this host leads to the container itself."""
+    opened, tasks = _opened(), os.environ.get(_TASKS_API, "").rstrip("/").removesuffix("/execution")
+    is_near = opened is not None and is_of_this_host(opened)
+    return tasks if is_near and tasks else opened
+
+
+def _opened() -> str | None:
+    return os.environ.get(_AIRFLOW_URL) or None
 
 
 def _pipelines() -> Path:

@@ -29,8 +29,13 @@ from ratchet.store.ledger import champion
 from ratchet.tracking.diagnosis import diagnose_registry
 
 
-def diagnose_installation(store: Store, *, airflow_url: str | None, pipelines: Path) -> Iterator[Diagnosis]:
-    """Look at everything, in the order in which a night needs it. pipelines: the folder with the pipelines' folders."""
+def diagnose_installation(
+    store: Store, *, airflow_url: str | None, opened_at: str | None, pipelines: Path
+) -> Iterator[Diagnosis]:
+    """Look at everything, in the order in which a night needs it.
+
+    airflow_url: where Airflow answers here. opened_at: where people open it. pipelines: the folder with their folders.
+    """
     yield from diagnose_settings()
     yield diagnose_versions()
     found = list(diagnose_store(store))
@@ -46,7 +51,7 @@ def diagnose_installation(store: Store, *, airflow_url: str | None, pipelines: P
     yield from _sources(specs)
     yield from _receivers(specs)
     if any(spec.alerts.to for spec in specs):
-        yield from _outside(airflow_url)
+        yield from _outside(opened_at)
     if all(one.well for one in (*found, registry)):
         yield from _production(store, uri, specs)
     else:
@@ -136,16 +141,20 @@ def _receivers(specs: list[PipelineSpec]) -> Iterator[Diagnosis]:
             yield Diagnosis(name="alerts", well=False, text=f"{name}: {setting} is empty, so nobody is alerted; set it")
 
 
-def _outside(airflow_url: str | None) -> Iterator[Diagnosis]:
+def is_of_this_host(address: str) -> bool:
+    """Whether it leads from each host to that host itself."""
+    return urlsplit(address).hostname in {"localhost", "127.0.0.1", "::1"}
+
+
+def _outside(opened_at: str | None) -> Iterator[Diagnosis]:
     """What people who are not at this host see of alerts. Nothing here is wrong; it may be too little."""
     here = environment()
     silence = "silence alarms outside" if here.heartbeat_url else "if the watch's host dies, nobody hears of it"
     text = silence if here.heartbeat_url else f"{silence}; {variable('heartbeat_url')} alarms then"
     yield Diagnosis(name="alerts", well=True, text=text)
-    link = here.public_airflow_url or airflow_url
+    link = here.public_airflow_url or opened_at
     if link is not None:
-        near = urlsplit(link).hostname in {"localhost", "127.0.0.1", "::1"}
-        more = f", which only this host can open; set {variable('public_airflow_url')}" if near else ""
+        more = f", which only this host can open; set {variable('public_airflow_url')}" if is_of_this_host(link) else ""
         yield Diagnosis(name="alerts", well=True, text=f"links begin with {mask(link)}{more}")
 
 

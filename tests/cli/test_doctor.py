@@ -329,6 +329,19 @@ def test_each_part_of_airflow_has_a_line(tmp_path: Path, capsys: pytest.CaptureF
     assert (code, line[0], "secret" in line[2]) == (1, "unchecked", False)
 
 
+def test_in_a_container_airflow_is_asked_where_a_worker_reaches_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, nowhere: str
+) -> None:
+    """As in the team set-up, where people open it at an address of their own host."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", f"http://{nowhere}")
+    monkeypatch.setenv("RATCHET_ALERTS_MLOPS", "json://alerts.example.org")
+    with server(200, {"scheduler": HEALTHY}) as address:
+        monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", f"{address}/execution/")
+        _, lines = doctor(capsys, "--store", str(tmp_path))
+    assert ["ok", "airflow", "the scheduler is healthy"] in lines
+    assert f"links begin with http://{nowhere}, " in str(lines)
+
+
 def test_what_belongs_to_a_model_needs_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--store", str(tmp_path), "--accept-loss", "gone"]) == 64
     assert "ratchet doctor MODEL" in capsys.readouterr().err
