@@ -107,7 +107,10 @@ def delete(days: int, logs: Path | None = None) -> None:
     if ran.returncode:
         last = " ".join((ran.stderr or ran.stdout).strip().splitlines()[-1:])
         raise Unavailable(f"old rows of Airflow stay: `{' '.join(command[:3])}` ended with {ran.returncode}: {last}")
-    files = delete_old_logs(logs, before.timestamp()) if logs is not None else 0
+    try:
+        files = delete_old_logs(logs, before.timestamp()) if logs is not None else 0
+    except OSError as error:
+        raise Unavailable(f"old logs stay: {error}") from error
     _log.info("rows of Airflow of more than %d days are deleted%s", days, f", and {files} logs" if files else "")
 
 

@@ -76,6 +76,22 @@ def test_tables_that_airflow_could_not_clean_are_a_failure(tmp_path: Path, monke
         row_retention.delete(90)
 
 
+def test_a_log_that_cannot_be_deleted_is_a_failure_of_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that another user has written. The server goes on: the disk of its logs may be away for a while."""
+    (tmp_path / "airflow").write_text("#!/bin/sh\n")
+    (tmp_path / "airflow").chmod(0o755)
+    (tmp_path / "old.log").touch()
+    os.utime(tmp_path / "old.log", (1, 1))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(Unavailable, match=r"old logs stay: .*Permission denied: .*old\.log"):
+        row_retention.delete(90, tmp_path)
+
+
 def test_all_tables_that_airflow_cleans_are_named_but_that_of_its_dags() -> None:
     from airflow.utils.db_cleanup import config_dict
 
