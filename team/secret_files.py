@@ -93,6 +93,8 @@ def hand_out(folder: Path, target: Path, settings: Settings) -> None:
         "RATCHET_LOGS": settings.logs_place,
         "RATCHET_LOGS_KEEP_DAYS": settings.logs_keep_days,
         "RATCHET_HEARTBEAT_TIMEOUT": settings.heartbeat_timeout,
+        "RATCHET_PUBLIC_AIRFLOW_URL": settings.public_airflow_url,
+        "RATCHET_PUBLIC_MLFLOW_URL": settings.public_mlflow_url,
         "RATCHET_PIPELINES": settings.pipelines,
         "RATCHET_PIPELINES_BRANCH": settings.pipelines_branch,
         "RATCHET_PIPELINES_SUBFOLDER": settings.pipelines_subfolder,

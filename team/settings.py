@@ -246,6 +246,9 @@ class Settings(BaseModel):
             variable("source_roots"): self.source_roots or self.data,
             variable("endpoint_url"): self.s3_endpoint or self._on_main_host(self.s3_port),
             variable("tracking_uri"): self.mlflow_url or self._on_main_host(self.mlflow_port),
+            variable("public_mlflow_url"): self.public_mlflow_url
+            or self.mlflow_url
+            or f"http://{self.main_host or '127.0.0.1'}:{self.mlflow_port}",
             "COMPOSE_PROJECT_NAME": self.project,
             "RATCHET_PIPELINES_FROM": "pipelines" if self.has_git else self.pipelines_folder,
             "RATCHET_PIPELINES_AT": "/srv/pipelines/current" if self.has_git else "/srv/pipelines",

@@ -282,7 +282,8 @@ def test_workers_have_the_name_of_their_airflow_and_not_the_key_that_it_follows_
 
 
 def test_another_host_is_handed_what_its_worker_needs_and_nothing_more(folder: Path, tmp_path: Path) -> None:
-    settings = Settings(listen="10.0.0.1", redis_port=16379, airflow_port=18080, project="shop")
+    public = {"public_airflow_url": "https://airflow.example/base", "public_mlflow_url": "https://mlflow.example"}
+    settings = Settings(listen="10.0.0.1", redis_port=16379, airflow_port=18080, project="shop", **public)
     made = written(folder, settings)
     secret_files.hand_out(folder, tmp_path / "out", settings)
     found = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
@@ -298,6 +299,7 @@ def test_another_host_is_handed_what_its_worker_needs_and_nothing_more(folder: P
     (tmp_path / "env").write_text(found["env"] + "RATCHET_LISTEN=10.0.0.2\n")
     there = read(tmp_path / "env", {})
     assert (there.main_host, there.redis_port, there.project, there.listen) == ("10.0.0.1", 16379, "shop", "10.0.0.2")
+    assert {name: getattr(there, name) for name in public} == public  # for links of the alerts that are sent there
 
 
 def test_a_worker_elsewhere_follows_the_same_branch_with_the_same_log_in(folder: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The keys of .env: what is read, what is refused, and what follows from them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -208,6 +209,18 @@ def test_stages_get_a_way_out_only_if_what_they_need_is_outside(settings: Settin
     assert settings.stage_network == network
     variables = settings.variables()
     assert (variables["RATCHET_STAGES_RUN_ON"], variables["RATCHET_STAGE_NETWORK"]) == (network, "a_stages")
+
+
+def test_links_to_mlflow_open_in_a_browser_unless_another_address_is_set() -> None:
+    """Stages reach it by a name of the stack's network."""
+
+    def link(**settings: Any) -> str:
+        return Settings(**settings).variables()["RATCHET_PUBLIC_MLFLOW_URL"]
+
+    assert link(mlflow_port=15000) == "http://127.0.0.1:15000"
+    assert link(mlflow_url="https://mlflow.example") == "https://mlflow.example"
+    assert link(main_host="10.0.0.1", listen="10.0.0.2") == "http://10.0.0.1:5000"
+    assert link(public_mlflow_url="https://m.example", mlflow_url="http://10.0.0.3:5000") == "https://m.example"
 
 
 def test_the_variables_are_strings_and_hold_only_what_is_set() -> None:
