@@ -32,9 +32,12 @@ class CollectOperator(BaseOperator):
         from ratchet.collection.collector import Collector
         from ratchet.collection.words import lines, total, unchecked_error
         from ratchet.store.opening import open_store
+        from ratchet_airflow.watch import presence
 
         here, policy = settings.read(), environment().gc
-        found = Collector(open_store(here.store), here.tracking, policy, apply=True).collect()
+        store = open_store(here.store)
+        found = Collector(store, here.tracking, policy, apply=True).collect()
+        presence.mark_collection(store)
         for line in lines(found, policy, apply=True):
             self.log.info("%s", line)
         if (error := unchecked_error(found)) is not None:

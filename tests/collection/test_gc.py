@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.checkout import ROOT
-from ratchet.contracts import paths
+from ratchet.contracts import outbox_paths, paths
 from ratchet.contracts.collection import LEAST_RESULTS
 from ratchet.contracts.errors import Unavailable
 from ratchet.store.file import FileStore
@@ -111,8 +111,10 @@ def test_what_cannot_be_checked_is_said_in_a_line_and_in_the_exit_code_and_fails
 
     monkeypatch.setenv("RATCHET_STORE", str(village.folder))
     monkeypatch.setenv("RATCHET_GC", SETTINGS["RATCHET_GC"])
+    monkeypatch.setenv("RATCHET_INSTALLATION", "here")
     with pytest.raises(Unavailable, match=f"could not be checked: {NAME}: .*run-3/plan.json cannot be read"):
         CollectOperator(task_id="collect").execute({})
+    assert village.store.head(outbox_paths.presence("here", "collection")) is not None  # it ran, and says so itself
     village.store.delete(key)
     assert CollectOperator(task_id="collect").execute({}) > 0
 

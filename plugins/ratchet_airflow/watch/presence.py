@@ -19,6 +19,7 @@ from ratchet_airflow.run_id import installation
 _LIMIT_S = 1800.0
 """More than a server is away that is restarted, or whose host is."""
 _UNENDED = "Meanwhile containers that no run follows go on, and other hosts wait for those that are gone"
+_COLLECTION = "collection"
 Server = Literal["watch", "reaper"]
 
 
@@ -31,6 +32,21 @@ def away_for(store: Store, server: Server) -> timedelta | None:
     """How long no such server has been there, if that is too long."""
     there = store.head(outbox_paths.presence(installation(), server))
     return _away_for(store, there, outbox_paths.absence(installation(), server))
+
+
+def mark_collection(store: Store) -> None:
+    """Mark that a collection has looked at the store, whatever it found."""
+    _write(store, outbox_paths.presence(installation(), _COLLECTION))
+
+
+def not_collected_for(store: Store) -> timedelta:
+    """For how long no collection has looked at the store; where none ever has, since the first such question."""
+    asked = outbox_paths.absence(installation(), _COLLECTION)
+    there = store.head(outbox_paths.presence(installation(), _COLLECTION)) or store.head(asked)
+    if there is None:
+        _write(store, asked)
+        return timedelta(0)
+    return _ago(there, store.now_ns())
 
 
 def hosts_away(store: Store) -> list[tuple[str, str, timedelta]]:

@@ -91,6 +91,8 @@ class Scanner:
             self._upkeep.report_rows()
         with Guard("cannot see whether git answers"):
             self._upkeep.report_git()
+        with Guard("cannot see whether the store is collected"):
+            self._upkeep.report_collection(store)
         moment = now or datetime.now(UTC)
         look = Look(self._server)
         read = self._read(look, moment)

@@ -1,25 +1,31 @@
-"""Whether old rows and logs of Airflow are deleted, and git answers about the pipelines.
+"""Whether the store is collected, old rows and logs of Airflow are deleted, and git answers about the pipelines.
 
-The watch looks at rows and git, and each reaper at the logs of its host.
+The watch looks at store, rows and git, and each reaper at the logs of its host.
 
-A change here violates the promise of the project when a database or a disk grows for weeks and nobody is alerted.
+A change here violates the promise of the project when a store, a database or a disk grows for weeks and nobody is
+alerted.
 """
 
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from ratchet.collection.deletions import What, late_since
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.git_folder import asked
 from ratchet.outbox.outbox import utc
+from ratchet.store.base import Store
 from ratchet_airflow.alerts.delivery import log_file
+from ratchet_airflow.watch import presence
 
 _GIT_LATE_S = 3 * 3600.0
 _FIRST_S = 3 * 3600.0
 """Where all was stopped, a deletion comes soon after the start, or an hour after one that has failed."""
+_TIME = "12:30 UTC"
+_COLLECTED = timedelta(days=9)
+"""From one Sunday to the next, with all tries, and a day more."""
 
 
 class Upkeep:
@@ -36,6 +42,17 @@ class Upkeep:
         remedy = "read the log of the service `rows`, or `row-retention` with make serve; start it if it is not there"
         _alert("rows", "Ratchet: old rows of Airflow are not deleted", said, remedy)
 
+    def report_collection(self, store: Store) -> None:
+        """Alert people if the weekly collection that a person wants does not run; one that fails says so itself."""
+        looks = self._looks() and _is_wanted()
+        if not looks or (silent := presence.not_collected_for(store)) <= _COLLECTED:
+            return
+        from ratchet_airflow.listener import COLLECTION  # which loads Airflow
+
+        said = f"For {silent.days} days the DAG {COLLECTION} has not run\nMeanwhile the store grows"
+        remedy = f"see in Airflow whether it is paused, and trigger it; or the scheduler is away on Sundays at {_TIME}"
+        _alert("gc", "Ratchet: the store was not collected", said, remedy)
+
     def report_logs(self, name_of_host: Callable[[], str]) -> None:
         """Alert people if the old logs of this host stay. name_of_host: an engine may have to be asked for it."""
         last = self._late("logs")
@@ -49,7 +66,7 @@ class Upkeep:
     def report_git(self) -> None:
         """Alert people if the pipelines come from git, and it has not answered for hours."""
         pipelines = environment().pipelines
-        if pipelines is None or time.monotonic() - self._began < _FIRST_S:
+        if pipelines is None or not self._looks():
             return
         with suppress(FileNotFoundError):  # no service asks git here
             last = asked(pipelines).stat().st_mtime
@@ -60,8 +77,10 @@ class Upkeep:
                 _alert("git", "Ratchet: no pipelines come from git", said, remedy)
 
     def _late(self, what: What) -> datetime | None:
-        looks = time.monotonic() - self._began >= _FIRST_S
-        return late_since(log_file().parent, what) if looks else None
+        return late_since(log_file().parent, what) if self._looks() else None
+
+    def _looks(self) -> bool:
+        return time.monotonic() - self._began >= _FIRST_S
 
 
 def _is_wanted() -> bool:

@@ -3,16 +3,19 @@
 import os
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from ratchet.checkout import ROOT
 from ratchet.collection import deletions
+from ratchet.contracts import outbox_paths
 from ratchet.contracts.git_folder import asked
 from ratchet.runners.docker import DockerRunner
+from ratchet.store.opening import open_store
 from ratchet_airflow.reaper import Reaper
-from ratchet_airflow.watch import upkeep
+from ratchet_airflow.watch import presence, upkeep
 from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.scan import Scanner
 from ratchet_airflow.watch.upkeep import Upkeep
@@ -87,6 +90,30 @@ def test_git_that_does_not_answer_for_hours_is_an_alert_of_the_watch(
     assert "What to do: read the log of the service `pipelines`" in body["message"]
 
 
+def test_a_collection_that_has_not_run_for_nine_days_is_an_alert_of_the_watch(
+    tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a person has paused its DAG, and nobody remembers; also where it has never run."""
+    store, look = open_store(str(tmp_path)), Scanner(AirflowServer("http://watch:x@127.0.0.1:9")).scan
+    start = store.now_ns()
+
+    def alerts(days: float) -> int:
+        monkeypatch.setattr(type(store), "now_ns", lambda _: start + int(days * 24 * HOUR_S * 1e9))
+        look()
+        return len([body for body in hook.received if "collected" in body["title"]])
+
+    assert [alerts(days) for days in (0, 8.9)] == [0, 0]
+    presence.mark_collection(store)
+    at = start + int(7 * 24 * HOUR_S * 1e9)
+    os.utime(tmp_path / outbox_paths.presence("here", "collection"), ns=(at, at))
+    assert [alerts(days) for days in (9.1, 15.9, 16.1, 16.2)] == [0, 0, 1, 1]
+    (body,) = [body for body in hook.received if "collected" in body["title"]]
+    assert body["title"] == "Ratchet: the store was not collected"
+    assert "For 9 days the DAG ratchet-gc has not run" in body["message"]
+    (tmp_path / outbox_paths.presence("here", "collection")).unlink()
+    assert presence.not_collected_for(store) > timedelta(days=16)  # since the first look
+
+
 def test_what_a_person_does_not_want_deleted_is_not_missed(
     tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +121,7 @@ def test_what_a_person_does_not_want_deleted_is_not_missed(
     for policy in ("results=60", "no policy"):
         monkeypatch.setenv("RATCHET_GC", policy)
         Upkeep().report_rows()
+        Upkeep().report_collection(open_store(str(tmp_path)))
     assert hook.received == []
 
 
