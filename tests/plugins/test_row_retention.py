@@ -77,19 +77,24 @@ def test_tables_that_airflow_could_not_clean_are_a_failure(tmp_path: Path, monke
 
 
 def test_a_log_that_cannot_be_deleted_is_a_failure_of_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one that another user has written. The server goes on: the disk of its logs may be away for a while."""
+    """As one that another user has written. All others go, and the server goes on."""
     (tmp_path / "airflow").write_text("#!/bin/sh\n")
     (tmp_path / "airflow").chmod(0o755)
-    (tmp_path / "old.log").touch()
-    os.utime(tmp_path / "old.log", (1, 1))
     monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("a.log", "foreign.log", "z.log"):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1, 1))
+    unlink = Path.unlink
 
     def refuse(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
+        if path.name == "foreign.log":
+            raise PermissionError(13, "Permission denied", str(path))
+        unlink(path)
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    with pytest.raises(Unavailable, match=r"old logs stay: .*Permission denied: .*old\.log"):
+    with pytest.raises(Unavailable, match=r"old logs stay: .*Permission denied: .*foreign\.log"):
         row_retention.delete(90, tmp_path)
+    assert [file.name for file in tmp_path.glob("*.log")] == ["foreign.log"]
 
 
 def test_all_tables_that_airflow_cleans_are_named_but_that_of_its_dags() -> None:
