@@ -195,6 +195,7 @@ def _ps(stack: Stack, console: Console) -> int:
         console.print(said, style=None if fine else "red", markup=False)
     ill = [member for member in members if not member.well]
     if ill:
+        _say_pipelines(stack.settings, console)
         return int(Unavailable.code)
     _addresses(stack, console)
     return 0
@@ -207,6 +208,13 @@ def _print_logs(ill: list[Member], stack: Stack, console: Console) -> None:
             console.print(f"    {line}", markup=False)
 
 
+def _say_pipelines(settings: Settings, console: Console) -> None:
+    """Where they come from; also while git, or anything else, is away."""
+    if settings.main_host is None:
+        branch = f" ({settings.pipelines_branch or 'its usual branch'})" if settings.has_git else ""
+        console.print(f"pipelines from {settings.pipelines if settings.has_git else settings.pipelines_folder}{branch}")
+
+
 def _addresses(stack: Stack, console: Console) -> None:
     settings, secrets = stack.settings, stack.secrets
     if settings.main_host:
@@ -216,8 +224,7 @@ def _addresses(stack: Stack, console: Console) -> None:
     console.print(
         f"Airflow  http://127.0.0.1:{settings.airflow_port}   {admin}, password in {secrets}/airflow-admin-password"
     )
-    branch = f" ({settings.pipelines_branch or 'its usual branch'})" if settings.has_git else ""
-    console.print(f"pipelines from {settings.pipelines if settings.has_git else settings.pipelines_folder}{branch}")
+    _say_pipelines(settings, console)
     if settings.mlflow_url:
         console.print(f"MLflow   {settings.mlflow_url}")
     else:

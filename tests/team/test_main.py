@@ -17,7 +17,7 @@ from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.labels import Label
 from team.backup_folder import backups_of
 from team.settings import Settings
-from team.stack import Stack
+from team.stack import Member, Stack
 from tests.team.containers import LASTS, Starts, member
 from tests.waiting import until
 
@@ -186,6 +186,18 @@ def test_ps_shows_each_container_and_ends_well_only_if_all_are(
     shown = said(capsys)
     assert any(line.endswith("exited (1)") for line in shown)
     assert "http://" not in "\n".join(shown)
+
+
+def test_ps_says_where_pipelines_come_from_while_git_is_away(
+    run: Run, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page for people on call asks for it just then."""
+    with (checkout / ".env").open("a") as file:
+        file.write("RATCHET_PIPELINES=https://git.example/p.git\nRATCHET_PIPELINES_BRANCH=live\n")
+    away = Member(service="pipelines", name="a_pipelines_1", state="unhealthy", container="0")
+    monkeypatch.setattr(Stack, "members", lambda _: [away])
+    assert run("ps") == Unavailable.code
+    assert said(capsys)[-1] == "pipelines from https://git.example/p.git (live)"
 
 
 @pytest.mark.docker
