@@ -62,21 +62,27 @@ def main() -> int:
     deletions.expect(_FOLDER, "logs")
     while True:
         before = time.time() - days * _DAY_S
+        files, failed = 0, ""
         try:
-            files = delete_old_logs(_FOLDER, before) if time.monotonic() >= due else 0  # whatever S3 says
+            files = delete_old_logs(_FOLDER, before) if time.monotonic() >= due else 0
+        except OSError as error:
+            failed = f"old logs stay here: {error}"
+        try:
             if place and (sent := BucketLogs(place, _FOLDER).send_again()):
                 print(f"logs: put {sent} logs into {place} that could not go there before", flush=True)
             if time.monotonic() >= due:
                 objects = expire_objects(client, place, before) if place else 0
                 due = time.monotonic() + _EVERY_S
-                _MARK.touch()
-                deletions.mark(_FOLDER, "logs")
+                if not failed:
+                    _MARK.touch()
+                    deletions.mark(_FOLDER, "logs")
                 if files or objects:
                     print(f"logs: deleted {files} files and {objects} objects of more than {days} days", flush=True)
-            said = ""
         except (BotoCoreError, ClientError, OSError) as error:
-            if said != (said := f"logs: old logs stay in the bucket, and new ones here: {error}"):
-                print(said, flush=True)
+            failed = f"old logs stay in the bucket, and new ones here: {error}"
+        if failed and said != failed:
+            print(f"logs: {failed}", flush=True)
+        said = failed
         time.sleep(_AGAIN_S)
 
 

@@ -1,7 +1,7 @@
 """What Airflow's server gives the watch, which has no database: the addresses in a receiver's connection.
 
-Airflow's own API shows no password of a connection. A request has to know RATCHET_AIRFLOW_API, which only the
-server and the watch have.
+Airflow's own API shows no password of a connection. A request has to know RATCHET_AIRFLOW_API, which the server, the
+watch and the reapers have.
 """
 
 import hmac
