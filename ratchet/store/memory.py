@@ -2,8 +2,10 @@
 
 import hashlib
 import itertools
+import sys
 import time
-from collections.abc import Iterator
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -14,6 +16,9 @@ from typing_extensions import override
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.store.base import Entry, Store, check_key, check_prefix
 
+_LAST = chr(sys.maxunicode)
+"""The last of all characters; no key has it."""
+
 
 class _File(NamedTuple):
     data: bytes
@@ -23,11 +28,16 @@ class _File(NamedTuple):
 
 @dataclass
 class _Space:
-    """The files that all stores of one name share."""
+    """The files that all stores of one name share. keys: of the files, sorted, so that a prefix is found at once."""
 
     files: dict[str, _File] = field(default_factory=dict)
+    keys: list[str] = field(default_factory=list)
     lock: Lock = field(default_factory=Lock)
     writes: Iterator[int] = field(default_factory=itertools.count)
+
+    def restore(self, files: Mapping[str, _File]) -> None:
+        """Have these files and no others, as a test's store that goes back to an earlier moment."""
+        self.files, self.keys = dict(files), sorted(files)
 
 
 _SPACES: dict[str, _Space] = {}
@@ -89,7 +99,9 @@ class MemoryStore(Store):
     def list(self, prefix: str = "") -> Iterator[Entry]:
         folder = check_prefix(prefix)
         with self._space.lock:
-            found = sorted((key, file) for key, file in self._space.files.items() if key.startswith(folder))
+            keys = self._space.keys
+            below = keys[bisect_left(keys, folder) : bisect_left(keys, f"{folder}{_LAST}")]
+            found = [(key, self._space.files[key]) for key in below]
         for key, file in found:
             yield Entry(key, len(file.data), file.etag, file.modified_ns)
 
@@ -105,6 +117,7 @@ class MemoryStore(Store):
             if found is None or expected not in {None, found.etag} or written_ns not in {None, found.modified_ns}:
                 return False
             del self._space.files[key]
+            del self._space.keys[bisect_left(self._space.keys, key)]
             return True
 
     @override
@@ -137,4 +150,6 @@ class MemoryStore(Store):
 
     def _write(self, key: str, data: bytes) -> None:
         etag = f"{hashlib.sha256(data).hexdigest()[:16]}-{next(self._space.writes)}"
-        self._space.files[check_key(key)] = _File(bytes(data), etag, time.time_ns())
+        if check_key(key) not in self._space.files:
+            insort(self._space.keys, key)
+        self._space.files[key] = _File(bytes(data), etag, time.time_ns())

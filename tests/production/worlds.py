@@ -130,15 +130,14 @@ class MemoryWorld:
         self._files, self._models = dict(self.store._space.files), deepcopy(self._registry.models)
 
     def restore_store(self) -> None:
-        self.store._space.files.clear()
-        self.store._space.files.update(self._files)
+        self.store._space.restore(self._files)
 
     def restore_registry(self) -> None:
         self._registry.models.clear()
         self._registry.models.update(deepcopy(self._models))
 
     def end(self) -> None:
-        self.store._space.files.clear()
+        self.store._space.restore({})
 
 
 class _CrashingFileStore(FileStore):
