@@ -51,6 +51,7 @@ _log = masked_logger("ratchet.reaper")
 def main() -> int:
     """Look until SIGTERM."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # else each look is two lines of its
     try:
         server = named_server("reaper")
         settings.read()

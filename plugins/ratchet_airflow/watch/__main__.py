@@ -36,6 +36,7 @@ _log = masked_logger("ratchet.alerts")
 def main() -> int:
     """Watch until SIGTERM."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # else each look is two lines of its
     here, stop = environment(), Event()
     try:
         server = named_server("watch")
