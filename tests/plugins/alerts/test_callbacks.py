@@ -164,9 +164,16 @@ def test_a_promotion_is_reported_where_the_file_asks_for_it(
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
     made = {"model": "search-ranking", "version": "7", "mlflow_run_id": "x", "promoted": True}
-    callbacks(on=("promoted",)).on_registration(context(None, result=SimpleNamespace(summary=made)))
     callbacks(on=("promoted",)).on_registration(
-        context(None, result=SimpleNamespace(summary={**made, "promoted": False, "withheld": "a backfill"}))
+        context(None, result=SimpleNamespace(stage="register", attempt="a", summary=made))
+    )
+    callbacks(on=("promoted",)).on_registration(
+        context(
+            None,
+            result=SimpleNamespace(
+                stage="register", attempt="a", summary={**made, "promoted": False, "withheld": "a backfill"}
+            ),
+        )
     )
     (received,) = hook.received
     assert "search-ranking version 7 is in production" in received["message"]
@@ -175,7 +182,9 @@ def test_a_promotion_is_reported_where_the_file_asks_for_it(
 def test_people_are_told_that_a_refit_was_promoted(hook: Webhook, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", hook.url)
     made = {"model": "ranker", "version": "7", "mlflow_run_id": "x", "promoted": True, "refit_of": "a" * 64}
-    callbacks(on=("promoted",)).on_registration(context(None, result=SimpleNamespace(summary=made)))
+    callbacks(on=("promoted",)).on_registration(
+        context(None, result=SimpleNamespace(stage="register", attempt="a", summary=made))
+    )
     (received,) = hook.received
     assert "ranker version 7, a refit of the measured model aaaaaaaaaaaa, is in production" in received["message"]
 
@@ -261,7 +270,7 @@ def test_a_callback_without_a_context_fails_nothing(log: Path) -> None:
 def registered(*, promoted: bool, withheld: str = "", may_promote: bool = True) -> dict[str, Any]:
     """The task `register` as it is after its end."""
     summary = {"model": "m", "version": "3", "mlflow_run_id": "r", "promoted": promoted, "withheld": withheld}
-    return {"result": SimpleNamespace(summary=summary), "may_promote": may_promote}
+    return {"result": SimpleNamespace(stage="register", attempt="a", summary=summary), "may_promote": may_promote}
 
 
 def titles(log: Path) -> list[str]:

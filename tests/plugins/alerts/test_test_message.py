@@ -1,5 +1,8 @@
 """A person sends a test message: what it prints of each address, and what it does not."""
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 
 from ratchet.contracts.exits import ExitCode
@@ -8,6 +11,15 @@ from tests.plugins.webhook import AWAY, Webhook
 
 TOKEN = "a1b2c3d4e5f6"
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
+
+
+@pytest.fixture(autouse=True)
+def lines_as_before() -> Iterator[None]:
+    """The program has a process of its own, in which it sets the level of this logger."""
+    logger = logging.getLogger("ratchet.alerts")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 def test_each_address_has_a_line_with_why_it_took_nothing(
