@@ -4,18 +4,14 @@ A profile is a section of AWS's shared files. It has keys, and with `endpoint_ur
 as lakeFS or MinIO, so that a source may be elsewhere than the store.
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError
+from ratchet.store.settings_file import whole
 
 _AWS = "https://s3.amazonaws.com"
 _ENDPOINT = "endpoint_url"
-_LOOKS, _PAUSE_S = 5, 0.25
-_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +46,3 @@ def service_of(bucket: str) -> BucketService:
         return whole(read, BotoCoreError)
     except BotoCoreError as error:
         raise ConfigurationError(f"S3 cannot be set up: {error}", remedy="correct the AWS settings") from error
-
-
-def whole(read: Callable[[], _Found], broken: type[Exception]) -> _Found:
-    """What a file of settings says. Another program may be writing it in place: it is read again for a second."""
-    for _ in range(_LOOKS - 1):
-        try:
-            return read()
-        except broken:
-            time.sleep(_PAUSE_S)
-    return read()

@@ -141,7 +141,7 @@ def test_mlflows_file_is_handed_on_without_what_else_is_in_it(tmp_path: Path, mo
 def test_a_file_without_what_mlflow_needs_is_refused_and_not_quoted(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ratchet.store.bucket_service._PAUSE_S", 0.0)
+    monkeypatch.setattr("ratchet.store.settings_file._PAUSE_S", 0.0)
     file = tmp_path / "credentials"
     file.write_bytes(text.encode("latin-1"))
     monkeypatch.setenv("RATCHET_MLFLOW_CREDENTIALS", str(file))
