@@ -37,6 +37,8 @@ DAYS, ROWS = 20, 6000
 LAST = date(2026, 11, 20)
 ENDED = ("success", "failed")
 BUCKETS = ("mlflow", "ratchet", "sources")
+# By these a make knows that another make started it, and prints the folder that it enters.
+_OF_AN_OUTER_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 
 
 class TeamStack:
@@ -65,7 +67,7 @@ class TeamStack:
         done = subprocess.run(
             words,
             cwd=ROOT,
-            env={**os.environ, **self._settings},
+            env={name: value for name, value in os.environ.items() if name not in _OF_AN_OUTER_MAKE} | self._settings,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
