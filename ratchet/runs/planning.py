@@ -134,7 +134,7 @@ def make_plan(
             asked=promote,
         ),
         champion=None if unreadable(authority) else drift_reference(store, spec.model_name, data_date),
-        chain=chain_of(store, spec.name, data_date, overrides=overrides or {}, now=now)
+        chain=chain_of(store, spec.name, spec.model_name, data_date, overrides=overrides or {}, now=now)
         if kind == "backfill"
         else chain,
         latest=latest,
