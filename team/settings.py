@@ -246,9 +246,9 @@ class Settings(BaseModel):
             variable("source_roots"): self.source_roots or self.data,
             variable("endpoint_url"): self.s3_endpoint or self._on_main_host(self.s3_port),
             variable("tracking_uri"): self.mlflow_url or self._on_main_host(self.mlflow_port),
-            variable("public_mlflow_url"): self.public_mlflow_url
-            or self.mlflow_url
-            or f"http://{self.main_host or '127.0.0.1'}:{self.mlflow_port}",
+            variable("public_mlflow_url"): self._mlflow_page,
+            "RATCHET_MLFLOW_HOST": urlsplit(self._mlflow_page).netloc.lower(),
+            "RATCHET_MLFLOW_ORIGIN": "{0.scheme}://{0.netloc}".format(urlsplit(self._mlflow_page.lower())),
             "COMPOSE_PROJECT_NAME": self.project,
             "RATCHET_PIPELINES_FROM": "pipelines" if self.has_git else self.pipelines_folder,
             "RATCHET_PIPELINES_AT": "/srv/pipelines/current" if self.has_git else "/srv/pipelines",
@@ -281,6 +281,12 @@ class Settings(BaseModel):
             "AWS_REGION": self.s3_region,
         }
         return {name: str(value) for name, value in named.items() if value is not None}
+
+    @property
+    def _mlflow_page(self) -> str:
+        """Where people open MLflow."""
+        here = f"http://{self.main_host or '127.0.0.1'}:{self.mlflow_port}"
+        return self.public_mlflow_url or self.mlflow_url or here
 
     @property
     def _handed_out(self) -> int:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,26 @@ def test_for_other_hosts_what_their_workers_need_listens_on_one_address_more() -
     assert open_there == {"api-server", "redis", "s3", "mlflow"}
     assert set(services["redis"]["networks"]) == {"data", "front"}  # a port of an internal network leads nowhere
     assert "10.0.0.1:*" in services["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"]
+
+
+def test_mlflow_answers_browsers_at_the_address_where_people_open_it() -> None:
+    """It compares the header Host as it is, and asks for its lists by POST, where browsers name the page."""
+
+    def opens(page: str, given: dict[str, str]) -> bool:
+        hosts, origins = (given[f"MLFLOW_SERVER_{name}"] for name in ("ALLOWED_HOSTS", "CORS_ALLOWED_ORIGINS"))
+        is_known = any(fnmatch(page.partition("://")[2], host) for host in hosts.split(","))
+        return is_known and page in origins.split(",")
+
+    def mlflow(**settings: Any) -> dict[str, str]:
+        given: dict[str, str] = config(stack(**settings))["services"]["mlflow"]["environment"]
+        return given
+
+    public = {"public_mlflow_url": "https://MLflow.example/base"}
+    for given in (mlflow(**public), mlflow(**public, listen="10.0.0.1", mlflow_port=15000)):
+        assert opens("https://mlflow.example", given)
+        assert not opens("https://other.example", given)
+    assert opens("http://10.0.0.1:15000", given)
+    assert opens("http://127.0.0.1:5000", mlflow())
 
 
 def test_each_host_with_an_engine_has_a_reaper_which_reaches_that_and_no_database() -> None:
