@@ -101,13 +101,15 @@ def _nights(pipeline: str) -> str:
 
 def _verdict(pipeline: str, run_id: str) -> str:
     """The verdict of a run, which is there before its report. Raises LookupError if there is none."""
-    from ratchet.contracts.errors import RatchetError
+    from ratchet.contracts.errors import RatchetError, Unavailable
     from ratchet.runs.verdict_page import verdict_page
     from ratchet.store.opening import open_store
     from ratchet_airflow import settings
 
     try:
         return verdict_page(open_store(settings.read().store), pipeline, run_id)
+    except Unavailable:
+        raise
     except RatchetError as error:
         raise LookupError(f"cannot read the verdict: {error.cause}") from error
 
@@ -115,7 +117,7 @@ def _verdict(pipeline: str, run_id: str) -> str:
 def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
     """The page that a stage published. Raises LookupError if there is none."""
     from ratchet.contracts import paths
-    from ratchet.contracts.errors import ConfigurationError, RatchetError
+    from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
     from ratchet.store.opening import open_store
     from ratchet.store.publishing import find_result
     from ratchet_airflow import settings
@@ -127,6 +129,8 @@ def _page(pipeline: str, stage: str, fingerprint: str) -> bytes:
         return _linked(store.read(page.key)) if page else _no_page()
     except ConfigurationError as error:
         raise LookupError("no such page") from error
+    except Unavailable:
+        raise
     except (FileNotFoundError, RatchetError) as error:
         raise LookupError(f"cannot read the page: {error}") from error
 
@@ -147,7 +151,7 @@ def _log(pipeline: str, run_id: str, stage: str, number: int) -> bytes:
 
 def _read(key: Callable[[], str]) -> bytes:
     """A file of the store. Raises LookupError if there is none, or if its key is invalid."""
-    from ratchet.contracts.errors import ConfigurationError, RatchetError
+    from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
     from ratchet.store.opening import open_store
     from ratchet_airflow import settings
 
@@ -155,6 +159,8 @@ def _read(key: Callable[[], str]) -> bytes:
         return open_store(settings.read().store).read(key())
     except ConfigurationError as error:
         raise LookupError("no such page") from error
+    except Unavailable:
+        raise
     except (FileNotFoundError, RatchetError) as error:
         raise LookupError(f"cannot read the page: {error}") from error
 

@@ -7,6 +7,7 @@ from markupsafe import Markup
 from ratchet.contracts import summaries
 from ratchet.contracts.judgements import Interval
 from ratchet.contracts.request import RunPlan
+from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Judgement
 from ratchet.pages import template
 from ratchet.pages.rails import guard_lines
@@ -14,19 +15,20 @@ from ratchet.pages.svg import GainAxis, line, svg
 from ratchet.pages.words import interval
 from ratchet.runs.answers import answers
 from ratchet.runs.history import plan_of
-from ratchet.runs.outcomes import outcomes
+from ratchet.runs.outcomes import outcome_of_stage
 from ratchet.store.base import Store
 
 _TEMPLATE = Path(__file__).with_name("verdict.html")
 _MOODS = {"promote": "good", "inconclusive": "warn", "reject": "bad"}
 _WIDTH, _HEIGHT = 220.0, 18.0
+_STAGES: tuple[Stage, ...] = ("evaluate", "train")
+"""Those whose records it shows. Each record is a request to the store."""
 
 
 def verdict_page(store: Store, pipeline: str, run_id: str) -> str:
     """HTML. Raises LookupError if the run has no verdict."""
     plan = plan_of(store, pipeline, run_id)
-    ended = outcomes(store, pipeline, run_id)
-    evaluated, trained = ended.get("evaluate"), ended.get("train")
+    evaluated, trained = (outcome_of_stage(store, pipeline, run_id, stage) for stage in _STAGES)
     if plan is None or evaluated is None or evaluated.result is None or trained is None or trained.result is None:
         raise LookupError(f"run {run_id} of {pipeline} has no verdict")
     judged = summaries.judgement(evaluated.result)

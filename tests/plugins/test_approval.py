@@ -31,6 +31,7 @@ from ratchet_airflow.run_id import store_run_id
 from tests.plugins.test_operators import States
 from tests.runs.recorded import keep, keep_plan
 from tests.runs.test_requests import JUDGED, SPEC, TRAINED, outcome, plan
+from tests.store_calls import counted_calls
 
 NOW = datetime(2026, 11, 21, 2, 40, tzinfo=UTC)
 RUN = "manual__2026-11-21"
@@ -186,10 +187,14 @@ def test_a_verdict_without_guard_rails_shows_no_table_of_them(
     assert "guard rail" not in question().ask()["body"]
 
 
-def test_the_page_of_the_verdict_is_there_before_the_report(question: Callable[..., Question]) -> None:
+def test_the_page_of_the_verdict_is_there_before_the_report(
+    question: Callable[..., Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = question()
     asked.answer("ben", "Reject", "not <b>today</b>")
-    page = verdict_page(asked.store, "small", asked.run_id)
+    with counted_calls(monkeypatch) as calls:
+        page = verdict_page(asked.store, "small", asked.run_id)
+    assert len(calls) <= 5
     assert "loses too much" in page
     assert "no of ben at 2026-11-21 02:40 UTC: not &lt;b&gt;today&lt;/b&gt;" in page
     with pytest.raises(LookupError):

@@ -64,16 +64,24 @@ def test_a_page_that_does_not_exist_is_not_found(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")  # Airflow imports it
-def test_a_page_that_cannot_be_shown_is_a_line_and_no_error_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "path",
+    ["nights/shop", "verdicts/shop/r", "pages/shop/report/f1", "runs/shop/r/train.2.log", "runs/shop/r/a-b.html"],
+)
+def test_a_page_that_cannot_be_shown_is_a_line_and_no_error_of_the_server(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     from starlette.testclient import TestClient
 
-    def away(_: str) -> str:
+    def away(_: str) -> FileStore:
         raise Unavailable("bucket ratchet: does not answer", remedy="start it")
 
-    monkeypatch.setattr(pages, "_nights", away)
+    monkeypatch.setenv("RATCHET_STORE", "s3://ratchet")
+    monkeypatch.setenv("RATCHET_INSTALLATION", "shop")
+    monkeypatch.setattr("ratchet.store.opening.open_store", away)
     api = pages._app()
-    (page,) = [one for one in api.routes if isinstance(one, APIRoute) and one.name == "nights"]
-    monkeypatch.setattr(api, "dependency_overrides", {one.call: lambda: None for one in page.dependant.dependencies})
-    answer = TestClient(api).get("/nights/shop")
+    needs = [need for one in api.routes if isinstance(one, APIRoute) for need in one.dependant.dependencies]
+    monkeypatch.setattr(api, "dependency_overrides", {one.call: lambda: None for one in needs})
+    answer = TestClient(api).get(f"/{path}")
     said = "this page cannot be shown now: bucket ratchet: does not answer; to do: start it"
     assert (answer.status_code, answer.text) == (503, said)
