@@ -5,8 +5,8 @@ containers that are gone. It asks Airflow's server (RATCHET_AIRFLOW_API) for the
 It also looks whether there is a watch and whether old logs of this host are deleted, and marks how many GPUs the host
 has. Killed at any time it loses nothing. See docs/adr/077.
 
-A change here violates the promise of the project when a container is ended because Airflow did not answer, or when a
-reaper that hangs, or whose engine is away for a while, goes on for ever without a look.
+A change here violates the promise of the project when a container is ended because Airflow or the store's disk is away,
+or when a reaper that hangs, or whose engine is away for a while, goes on for ever without a look.
 """
 
 import logging
@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from ratchet.contracts import paths
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, OtherRelease, RatchetError, Unavailable
 from ratchet.contracts.masking import masked_logger
@@ -149,6 +150,12 @@ class Reaper:
             if run_id not in self._unreadable:
                 _log.warning("the container of run %s stays: %s", run_id, error)
             self._unreadable.add(run_id)
+            return True
+        if plan is None and next(iter(store.list(paths.runs(pipeline))), None) is None:
+            self._unknown = Unavailable(
+                f"the store {store.uri} has no run of {pipeline}, although a container of {run_id} is here",
+                remedy="mount the store's disk; a container whose store is gone for good: `docker rm -f`",
+            )
             return True
         return plan is not None and plan.origin != "" and not self._is_over(pipeline, plan.origin, stage)
 

@@ -149,6 +149,14 @@ def test_while_airflow_does_not_answer_or_refuses_or_a_proxy_does_nothing_is_end
     assert "the reaper can look for containers that no run follows again" in caplog.text
 
 
+def test_while_the_disk_of_the_store_is_not_mounted_each_container_is_left(store: Store) -> None:
+    reaper, run = Reaper(AirflowServer("http://watch:x@127.0.0.1:9")), store_run_id(NIGHT, "here")
+    assert reaper._is_alive(store, NAME, run, "train")
+    assert f"{store.uri} has no run of {NAME}, although a container of {run} is here" in str(reaper._unknown)
+    keep_plan(store, plan(run_id=store_run_id(f"{NIGHT}-other", "here")))
+    assert not reaper._is_alive(store, NAME, run, "train")
+
+
 def test_an_engine_that_is_away_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
