@@ -9,10 +9,11 @@ from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, OtherR
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import RunPlan, SourceDay
 from ratchet.runs.outcomes import outcome_of_stage, outcomes
+from ratchet.runs.past_rows import are_there
 from ratchet.runtime.held_days import table_of
 from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document
-from ratchet.store.removals import expired, in_its_place, removals, successors
+from ratchet.store.removals import in_its_place, removals, successors
 
 
 def runs_of(store: Store, pipeline: str, day: date) -> list[str]:
@@ -92,10 +93,8 @@ def _has_its_rows(store: Store, plan: RunPlan) -> bool:
     ingest = outcome_of_stage(store, pipeline, plan.run_id, "ingest")
     if ingest is None or ingest.result is None or not ingest.manifest or store.head(ingest.manifest) is not None:
         return True
-    snapshot, removed = summaries.snapshot(ingest.result), removals(store, pipeline)
-    known, gone = successors(removed), expired(removed)
-    stored = {entry.key for entry in store.list(snapshot.table)}
-    return all(in_its_place(day, known).file.key in stored or day.day in gone for day in snapshot.days)
+    snapshot = summaries.snapshot(ingest.result)
+    return are_there(store, pipeline, snapshot.table, snapshot.days)
 
 
 def _is_over(day: date, plan: RunPlan) -> bool:

@@ -33,6 +33,7 @@ from ratchet.runs.day_records import day_states
 from ratchet.runs.history import first_judged, seen_days
 from ratchet.runs.newest import write_mark
 from ratchet.runs.parents import find_parent
+from ratchet.runs.past_rows import past_rows_stay
 from ratchet.runs.pins import pins
 from ratchet.runs.run_index import note_plan
 from ratchet.runtime.further_days import days_to_join, further_days, of_join
@@ -157,7 +158,8 @@ def make_plan(
     if not publish:
         return plan
     _store_bundle(store, plan.bundle, lambda: packed)
-    store.create(key, plan.model_dump_json(by_alias=True, indent=1).encode())
+    with past_rows_stay(store, plan):
+        store.create(key, plan.model_dump_json(by_alias=True, indent=1).encode())
     planned = _read(store, key) or plan
     _refuse_foreign(planned, ours)
     note_plan(store, planned)

@@ -1,9 +1,12 @@
 """Rows of days that newer rows have replaced go, and what Delta reads of the table stays readable."""
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
+from threading import Lock
 
 import pytest
 from deltalake import DeltaTable
@@ -13,9 +16,12 @@ from ratchet.collection.rows import Rows
 from ratchet.collection.table_log import listed_files
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.collection import Policy
+from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.snapshot import Snapshot
+from ratchet.runs import past_rows
 from ratchet.runs.history import plan_of
+from ratchet.store.base import Store
 from ratchet.store.memory import MemoryStore
 from tests.collection.test_collect import nights
 from tests.collection.test_gc import make_older
@@ -153,6 +159,26 @@ def night(world: World, day: date) -> Snapshot:
     return again(world, day)
 
 
+@contextmanager
+def meanwhile(store: Store, act: Callable[[], object]) -> Iterator[list[RatchetError | None]]:
+    """Something happens before the first deletion of a collection. Gets what it raises, or None."""
+    before, ended, first = store.delete, list[RatchetError | None](), Lock()
+
+    def delete(key: str, *, expected: str | None = None, written_ns: int | None = None) -> bool:
+        with first:
+            if not ended and not key.startswith(paths.leases("clicks")):
+                ended.append(None)
+                try:
+                    act()
+                except RatchetError as error:
+                    ended[0] = error
+        return before(key, expected=expected, written_ns=written_ns)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store, "delete", delete)
+        yield ended
+
+
 def again(world: World, day: date) -> Snapshot:
     """A run of a date that came to a verdict."""
     planned = plan(world, day)
@@ -163,8 +189,9 @@ def again(world: World, day: date) -> Snapshot:
 
 
 def test_delta_reads_the_newest_version_and_each_that_is_named_and_the_next_night_reads_no_old_day(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(past_rows, "_WAIT_S", 0.0)
     world = made(tmp_path)
     snapshots = [night(world, day) for day in DAYS[2:5]]
     register(world, "1", snapshots[1])
@@ -173,7 +200,11 @@ def test_delta_reads_the_newest_version_and_each_that_is_named_and_the_next_nigh
     folder = tmp_path / "store" / newest.table
     before = DeltaTable(folder).to_pyarrow_table()
     files = {*folder.rglob("date=*/*.parquet")}
-    found = Collector(world.store, None, AGED, apply=True).collect()
+    with meanwhile(world.store, lambda: plan(world, DAYS[2], as_of="then")) as errors:
+        found = Collector(world.store, None, AGED, apply=True).collect()
+    (error,) = errors
+    assert isinstance(error, Unavailable)
+    assert re.fullmatch(r"removal-\w+ by ratchet gc holds the rows of clicks, and this run takes .*", error.cause)
     assert gone(found) == len(files - {*folder.rglob("date=*/*.parquet")}) == 4
     assert DeltaTable(folder).to_pyarrow_table() == before
     for snapshot in (snapshots[1], newest):

@@ -173,7 +173,7 @@ def test_a_purge_waits_for_jobs_and_names_them(tmp_path: Path) -> None:
     assert do(world.store).found
     other = paths.lease("clicks", "removal", "rows")
     world.store.create(other, seal(new_lease("removal-1 by Bob", "b")))
-    with pytest.raises(Unavailable, match="removal-1 by Bob is removing rows of clicks"):
+    with pytest.raises(Unavailable, match="removal-1 by Bob holds the rows of clicks"):
         do(world.store)
     world.store.delete(other)
     with only_removal(world.store, "clicks", "Ada", wait_s=0) as hold:

@@ -356,7 +356,7 @@ def test_an_index_is_renewed_only_where_it_is_not_as_this_release_writes_it(stor
         assert [renew_index(store, "small") for _ in range(2)] == [True, False]
     assert stored(store) == rebuilt(store, "small")
     store.delete(key)
-    with only_removal(store, "small", "ada", wait_s=0.0), pytest.raises(Unavailable, match="is removing rows of small"):
+    with only_removal(store, "small", "ada", wait_s=0.0), pytest.raises(Unavailable, match="holds the rows of small"):
         renew_index(store, "small")
     assert store.head(key) is None  # a purge deletes it after it has changed the records
     newer = b'{"needs": {"lines": "9.0.0"}}'
