@@ -38,6 +38,7 @@ from ratchet_airflow.watch.heartbeat import beat
 from ratchet_airflow.watch.local_nights import scan_local_nights
 from ratchet_airflow.watch.look import Look
 from ratchet_airflow.watch.missing_nights import scan_missing_nights
+from ratchet_airflow.watch.parts import Parts
 from ratchet_airflow.watch.production import scan_ledgers
 from ratchet_airflow.watch.run_alerts import scan_run, spec_of, worth_a_look
 from ratchet_airflow.watch.run_indexes import RunIndexes
@@ -75,6 +76,7 @@ class Scanner:
         self._seen = SeenRuns(log_file().with_name("watch-seen"))
         self._indexes = RunIndexes()
         self._unseen = Unseen()
+        self._parts = Parts()
         self._upkeep = Upkeep()
 
     def scan(self, now: datetime | None = None) -> bool:
@@ -170,9 +172,13 @@ class Scanner:
         unseen: list[str] = []
         with Guard("cannot tell whether Airflow shows each pipeline"):
             unseen = self._unseen.look(store, look.names, now)
+        away: list[str] = []
+        with Guard("cannot see whether Airflow's parts live"):
+            away = look.parts_away()
+            self._parts.look(away, now)
         with Guard("cannot send the heartbeat"):
             faults = [*failures(), *(f"Airflow does not show {name}" for name in unseen)]
-            beat(outbox_of(store), datetime.now(UTC), away=look.parts_away(), faults=faults)
+            beat(outbox_of(store), datetime.now(UTC), away=away, faults=faults)
         return any(run.state not in ENDED for run in runs)
 
     def _scan_backfill(self, backfill: Backfill, look: Look) -> None:
