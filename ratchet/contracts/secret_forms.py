@@ -21,8 +21,9 @@ _NAME = rf"""(?:
     (?:password|passwd|passphrase|passcode|secret){_PLACES}[\w-]{{0,30}}+
   | (?<![a-z])pwd
   | (?:(?<![a-z])|(?<=db)|(?<=user))pass(?={_Q}|[ ]?=)
-  | (?:api|access|account|private|signing|encryption|fernet|shared|auth|master|routing|integration)[_-]?
+  | (?:api|access|account|private|signing|encryption|fernet|shared|auth|master|routing|integration|subscription)[_-]?
     (?:access[_-]?)?key(?:[_-]?id)?
+  | secret\.key | x-functions-key
   | (?<![a-z])(?:credential|signature|sig)(?={_Q}|[ ]?=)
   | sharedaccesssignature
   | (?-i:(?<=[A-Z0-9]_)(?<!PRIMARY_)(?<!FOREIGN_)(?<!SORT_)(?<!PARTITION_)KEY)(?==)
@@ -34,7 +35,7 @@ _NAME = rf"""(?:
 _WORD = r"""(?:[^\s,;&"')\]}<\\] | \\(?!["'nrt]) | [,;&](?![\w.-]{1,40}=)(?=[^\s"',;&]) | [)\]}](?=[^\s,;&"')\]}]))"""
 """A letter of a value without quotes. A `,` ends it where another name follows, or nothing."""
 _ADDRESSES = (
-    r"hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks|webhook\.office\.com/webhookb2|"
+    r"hooks\.slack\.com/(?:services|workflows|triggers)|outlook\.office\.com/webhook|discord(?:app)?\.com/api/webhooks|webhook\.office\.com/webhookb2|"
     r"logic\.azure\.com/workflows|chat\.googleapis\.com/v1/spaces|hc-ping\.com|ping\.healthchecks\.io|"
     r"api\.telegram\.org/(?:file/)?bot"
 )
@@ -167,7 +168,7 @@ FORMS: tuple[Form, ...] = (
     ),
     # a name and its value in quotes, which may be the argument of a call, or a list
     Form(
-        rf"""({_NAME}(?:(?:{_Q})?\s{{0,20}}(?:=>|[:=])\s{{0,20}}|{_Q},[ ]{{0,5}}(?!{_KEY})|(?<=password)[ ](?='))
+        rf"""({_NAME}(?:(?:{_Q}\]?)?\s{{0,20}}(?:=>|[:=])\s{{0,20}}|{_Q},[ ]{{0,5}}(?!{_KEY})|(?<=password)[ ](?='))
         (?:[a-z_][\w.]{{0,40}}\()?[bur]{{0,2}}(?P<end>{_Q}))(?!\*\*\*|\$\{{\w{{1,80}}\}}(?P=end))
         {_INSIDE}+""",
         _NAMES,

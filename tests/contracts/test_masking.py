@@ -42,6 +42,8 @@ FORMS = (
     "mysqldump -uroot -p§ db", "sshpass -p § ssh host", "docker login -u bob -p § host", "curl -u bob:§ https://host",
     "['curl', '--user', 'bob:§', 'x']", "bob:§@tcp(host:3306)/db", "routing_key=§", '{"integration_key": "§"}',
     "https://x.azurewebsites.net/api/f?code=§==&a=b", "x?next=%2Fy%3Fpassword%3D§%26a%3Db", "%22api_key%22%3A%20%22§%22",
+    "os.environ['DB_PASSWORD'] = '§'", 'config["secret"]="§"', "spark.hadoop.fs.s3a.secret.key=§",
+    "Ocp-Apim-Subscription-Key: §", "x-functions-key: §", "https://outlook.office.com/webhook/§/IncomingWebhook/x",
 )  # fmt: skip
 TOKENS = (
     "ghp_" + "a1B2" * 9, "github_pat_" + "a1B2" * 9, "glpat-abcdefghij0123456789", "xoxb-1234567890-abcdef",
@@ -64,7 +66,7 @@ READABLE = (
     '{"name": "DB_PASSWORD", "valueFrom": {"file": "x"}}', '{"name": "DB_PASSWORD", "value": "${SHOP_PASSWORD}"}',
     '{"name": "DB_USER", "value": "bob"}', "- name: DB_USER\n  value: bob", "DB_PASSWORD=\nDB_USER=bob",
     "secrets:\n  - shop", "secret:\n  name: shop", "mysql --protocol=tcp -P3306 -p", "curl -u bob https://host",
-    "https://host/x?code=404", "exit code=64", "password={}", "a:b@host", "docker run --user 1000:1000 x",
+    "https://host/x?code=404", "exit code=64", "password={}", "os.environ['DB_PASSWORD']", "if config['secret'] == 'x':", "a:b@host", "docker run --user 1000:1000 x",
 )  # fmt: skip
 
 
