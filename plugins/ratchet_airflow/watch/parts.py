@@ -1,15 +1,16 @@
-"""Parts of Airflow without a heartbeat: where the scheduler or the triggerer is away, runs do not go on and none fails.
+"""Parts of Airflow that are away: its server, the scheduler, or the triggerer. Runs do not go on then, and none fails.
 
 A run that waits so is `stuck` after twice the time of its stage, which for a training is a day.
 
-A change here violates the promise of the project when a scheduler, or a triggerer for which tasks wait, stays away and
-nobody hears of it.
+A change here violates the promise of the project when the server, a scheduler, or a triggerer for which tasks wait
+stays away and nobody hears of it.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+from ratchet.contracts.masking import mask
 from ratchet_airflow.watch.waiting import alert_once_a_day
 
 _PATIENCE_S = 900.0
@@ -18,7 +19,7 @@ _REMEDY = "What to do: start it: `make up`, or `make serve`; or read its log, an
 
 
 class Parts:
-    """What it remembers between two looks: since when a part has had no heartbeat."""
+    """What it remembers between two looks: since when a part has been away."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -35,6 +36,6 @@ class Parts:
         if silent_s <= _PATIENCE_S:
             return False
         since = f"Since {now - timedelta(seconds=silent_s):%Y-%m-%d %H:%M} UTC at least"
-        body = f"{since}: {'; '.join(away)}\nMeanwhile runs do not go on; containers go on\n{_REMEDY}"
+        body = f"{since}: {mask('; '.join(away))}\nMeanwhile runs do not go on; containers go on\n{_REMEDY}"
         alert_once_a_day("parts", "Ratchet: a part of Airflow is away", body, now)
         return True

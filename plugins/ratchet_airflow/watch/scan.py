@@ -106,6 +106,9 @@ class Scanner:
                     scan_missing_nights(store, None, [], now, unread)
                 with Guard("cannot say that Airflow may not be read"):
                     waiting.say_refused(self._unread, moment)
+            if self._unread is not None and not isinstance(self._unread, ConfigurationError):
+                with Guard("cannot say that Airflow's server is away"):
+                    self._parts.look([self._unread.cause], moment)
         else:
             active = self._report(store, look, *read, moment)
         is_rare = next(self._rounds) % _IDLE == 0

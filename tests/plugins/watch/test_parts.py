@@ -60,3 +60,13 @@ def test_a_scan_looks_at_the_parts_also_without_a_heartbeat_to_send(
         Scanner(AirflowServer(api.address)).scan()
     (body,) = said(tmp_path)
     assert "the scheduler has no heartbeat" in body
+
+
+def test_a_server_that_is_away_is_said_also_where_no_night_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet_airflow.watch.parts._PATIENCE_S", -1.0)
+    Scanner(AirflowServer("http://ratchet-watch:sesame-canary@127.0.0.1:9")).scan()
+    (body,) = said(tmp_path)
+    assert "Airflow's server does not answer at http://127.0.0.1:9: " in body
+    assert "canary" not in body
