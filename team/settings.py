@@ -291,7 +291,8 @@ class Settings(BaseModel):
     @property
     def _handed_out(self) -> int:
         here = math.ceil((self.workers + self.gpu_workers) * self.worker_tasks * _READY)
-        return max(_LEAST_PARALLEL, here) if self.listen else here
+        # On other hosts trainings hold theirs for hours; the others must not wait for these.
+        return max(_LEAST_PARALLEL, here + (self.pool_gpu or 0)) if self.listen else here
 
     def _on_main_host(self, port: int) -> str | None:
         return f"http://{self.main_host}:{port}" if self.main_host else None

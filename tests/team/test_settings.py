@@ -253,6 +253,8 @@ def test_what_a_worker_may_use_and_what_airflow_runs_at_once_follow_from_the_tas
     assert sizes(worker_tasks=64) == ("17408m", "160")
     assert sizes(workers=4, gpu_workers=0, worker_tasks=16) == ("5120m", "80")
     assert sizes(gpu_workers=0, listen="10.0.0.2") == ("3072m", "32")  # a GPU host may have workers, too
+    # As many trainings as there are devices run on these for hours, and the nights of others go on.
+    assert sizes(gpu_workers=0, listen="10.0.0.2", pool_gpu=40) == ("3072m", "50")
 
 
 def test_copies_of_backups_are_never_in_clear(file: Path) -> None:
