@@ -50,6 +50,11 @@ _TOKENS = (
     r"[0-9]{8,10}:[\w-]{35}|eyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"
 )
 """Keys of well-known services, bot tokens of Telegram, and JSON web tokens: each by how it begins."""
+_ESCAPED = r"(?<=\\[nrt])"
+"""After the end of a line, or a tab, as it is written inside another text."""
+_OF_AWS_SESSION = r"[A-Za-z0-9+/][AQgw]o(?:Jb3JpZ2lu|GZXIvYXdz|DYXdz)(?:[\w+/-]|%2[BbFf]|\\/){12,}+(?:=|%3[Dd]){0,2}"
+"""A session token of AWS: `IQoJb3JpZ2lu`, `FwoGZXIvYXdz` and the like. A version and a place, `origin`, `er/aws` or
+`aws`, in base64. Keys that expire need it, so without it their secret key opens nothing."""
 
 
 _AUTHORIZATION = rf"authorization(?:{_Q})?[ \t]{{0,5}}[:=,][ \t]{{0,5}}(?:b?{_Q})?"
@@ -190,9 +195,14 @@ FORMS: tuple[Form, ...] = (
     Form(rf"(<(?:[\w-]{{1,40}}:)?(?:[\w.-]{{0,40}}[_.-])?{_NAME}>)(?!\*\*\*)[^<\s][^<\n]*", ("</",)),
     # keys of AWS, and what follows such a key
     Form(
-        r"""(\b(?-i:(?:AKIA|ASIA)[0-9A-Z]{12,124})\b[\s:,;'"|/]{1,5})[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])""",
+        rf"""((?:\b|{_ESCAPED})(?-i:(?:AKIA|ASIA)[0-9A-Z]{{12,124}})\b[\s:,;'"|/]{{1,5}})
+        [A-Za-z0-9/+]{{40}}(?![A-Za-z0-9/+=])""",
         ("akia", "asia"),
     ),
-    Form(r"(\b)(?-i:(?:AKIA|ASIA)[0-9A-Z]{12,124})\b", ("akia", "asia")),
-    Form(rf"((?<![\w-]))(?-i:{_TOKENS})", ()),
+    Form(rf"(\b|{_ESCAPED})(?-i:(?:AKIA|ASIA)[0-9A-Z]{{12,124}})\b", ("akia", "asia")),
+    Form(
+        rf"((?<![\w+-])|(?<=%[0-9A-F][0-9A-F])|{_ESCAPED})(?-i:{_OF_AWS_SESSION})",
+        ("ojb3jpz2lu", "ogzxivyxdz", "odyxdz"),
+    ),
+    Form(rf"((?<![\w-])|{_ESCAPED})(?-i:{_TOKENS})", ()),
 )

@@ -49,7 +49,9 @@ TOKENS = (
     "ghp_" + "a1B2" * 9, "github_pat_" + "a1B2" * 9, "glpat-abcdefghij0123456789", "xoxb-1234567890-abcdef",
     "sk-proj-abcdEFGH1234ijklMNOP", "hf_abcdefghijABCDEFGHIJ12", "123456789:AAaaBBbbCCccDDddEEeeFFffGGggHHhh-_1",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-DEF_123", "AKIAIOSFODNN7EXAMPLE",
-    "AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "AKIAIOSFODNN7EXAMPLE:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "ASIAIOSFODNN7EXAMPLE",
+    "IQoJb3JpZ2luX2VjEGEaCXVz+LWVh/c3QtMSJIMEYCIQ==", "IQoJb3JpZ2luX2VjEOT%2F%2F%2F%2FwEaCXVz%2BLXdlc3Qt%3D%3D",
+    "FwoGZXIvYXdzENH//////////wEaDLtcNupZ", "FQoGZXIvYXdzEBYaDK7MDENGbPxRfiCY", "AQoDYXdzEJr1K7MDENGbPxRfiCY=",
 )  # fmt: skip
 READABLE = (
     "ExpiredToken: The provided token has expired", "InvalidToken: malformed", "max_tokens=512", "token_count: 3",
@@ -67,6 +69,7 @@ READABLE = (
     '{"name": "DB_USER", "value": "bob"}', "- name: DB_USER\n  value: bob", "DB_PASSWORD=\nDB_USER=bob",
     "secrets:\n  - shop", "secret:\n  name: shop", "mysql --protocol=tcp -P3306 -p", "curl -u bob https://host",
     "https://host/x?code=404", "exit code=64", "password={}", "os.environ['DB_PASSWORD']", "if config['secret'] == 'x':", "a:b@host", "docker run --user 1000:1000 x",
+    "FwoGZXIvYXdz...", "origin: b3JpZ2lu",
 )  # fmt: skip
 
 
@@ -80,7 +83,12 @@ def test_a_secret_is_masked_in_each_form(form: str) -> None:
 
 @pytest.mark.parametrize("token", TOKENS)
 def test_a_token_is_known_by_how_it_begins(token: str) -> None:
-    for text in (token, f"with {token}, refused", json.dumps({"message": token})):
+    for text in (
+        token,
+        f"with {token}, refused",
+        json.dumps({"message": token}),
+        json.dumps({"message": f"\n{token}"}),
+    ):
         assert token not in mask(text)
         assert token.rpartition(":")[2] not in mask(text)
 
@@ -115,6 +123,7 @@ def test_a_text_that_is_masked_does_not_change_again(parts: list[str], between: 
         "authorization: ",
         "<a",
         "eyJ",
+        "IQoJb3JpZ2lu",
         "1234567890:",
         "curl -u a:",
         'key", "value": "',

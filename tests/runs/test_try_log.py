@@ -131,6 +131,19 @@ def test_of_a_log_that_is_read_again_what_is_stored_has_no_secret_nor_the_part_o
         assert CANARY[:4] not in stored
 
 
+def test_a_session_token_that_only_an_earlier_follower_knew_is_in_no_stored_log(store: MemoryStore) -> None:
+    """As where a role gives the keys: when the attempt goes on elsewhere they are others, and nothing names these."""
+    token = "IQoJb3JpZ2luX2VjEGEaCXVzLWVhc3QtMSJIMEYCIQDS5uvHDfvRSzN5TREhLyGjsybV9pFMAMpa6hn8g1habQIhAN0R36Vg=="
+    work, printed = running(store, ""), Line("stdout", f"opened with {token}")
+    first = TryLog(work)
+    first.learn({"aws-credentials": f"aws_session_token = {token}".encode()})
+    assert first.mask(printed).text == "opened with ***"
+    with TryLog(work) as second:
+        second.take(printed)
+    assert second.key is not None
+    assert "\nopened with ***\n" in store.read(second.key).decode()
+
+
 def test_a_long_log_is_kept_in_part_and_says_what_is_left_out(store: MemoryStore) -> None:
     work = running(store, LONG)
     fail(work)
