@@ -13,6 +13,8 @@ TAKEN = timedelta(minutes=2)
 """For so long a letter belongs to the process that sends it; if that is killed, the next one takes it after this."""
 LIMIT = timedelta(hours=24)
 """A letter that no address took for so long is given up."""
+_LEAST_TRIES = 6
+"""But not before so many tries, of half an hour: it may have waited on a host for the store."""
 _FIRST, _LONGEST = timedelta(minutes=1), timedelta(minutes=30)
 _JITTER = 0.25
 
@@ -44,8 +46,8 @@ class Letter(Document):
     until: AwareDatetime | None = None
 
     def is_old(self, now: datetime) -> bool:
-        """Whether it has waited so long that it is given up."""
-        return now - self.made > LIMIT
+        """Whether it has waited so long, and was tried so often, that it is given up."""
+        return now - self.made > LIMIT and self.tries >= _LEAST_TRIES
 
 
 def delay(tries: int) -> timedelta:

@@ -143,6 +143,20 @@ def test_a_letter_that_nobody_takes_is_given_up_after_the_limit_and_no_sooner() 
     assert "Alerts that reached nobody" not in page("p", [])
 
 
+def test_an_old_letter_is_tried_for_a_while_before_it_is_given_up() -> None:
+    """As one that waited on a host for a store that was away."""
+    post = Post("old", "one")
+    post.away = {"one"}
+    post.write("a")
+    post.watch(LIMIT + timedelta(hours=1))
+    for minutes in (2, 3, 5, 10):
+        post.watch(timedelta(minutes=minutes))
+        assert post.lost == []
+    post.away = set()
+    post.watch(timedelta(minutes=20))
+    assert post.titles() == ["a"]
+
+
 def test_of_many_that_were_given_up_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     post, read = Post("given-up", "one"), list[str]()
     for number in range(5):
@@ -366,6 +380,8 @@ def test_a_letter_keeps_what_only_a_newer_release_knows_until_it_is_given_up() -
     ((letter, _),) = post.outbox().waiting()
     assert letter.tries == 2
     assert _has(post.store, outbox_paths.letters("here")) == [True]
+    for _ in range(4):
+        post.watch(timedelta(minutes=40))
     post.watch(LIMIT)
     assert post.waits() == []
     assert _has(post.store, outbox_paths.undelivered("here")) == [True]
@@ -417,7 +433,9 @@ def test_an_old_letter_that_was_not_tried_is_not_given_up() -> None:
     post.away = {"one"}
     for title in ("a", "b", "c"):
         post.write(title)
-    post.watch(LIMIT + timedelta(minutes=1))
+    for _ in range(10):
+        post.watch(timedelta(minutes=40))
+    post.watch(LIMIT)
     assert len(post.lost) == 2
     post.away = set()
     post.watch(timedelta(minutes=40))
