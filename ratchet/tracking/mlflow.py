@@ -25,6 +25,7 @@ from ratchet.store.disk import FULL, lock_folder, make_folders
 from ratchet.store.file import FileStore
 from ratchet.tracking.addresses import ARTIFACTS, rebase
 from ratchet.tracking.database import edit_in_bucket
+from ratchet.tracking.rest import refused_login
 
 _T = TypeVar("_T")
 _PASSWORD = re.compile(r"//[^/@\s]*@")
@@ -45,6 +46,7 @@ _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
 _NO_ANSWER = frozenset({"TEMPORARILY_UNAVAILABLE", "INTERNAL_ERROR", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED"})
+_NO_LOGIN = frozenset({"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +179,7 @@ def _hold_lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _tracking_errors(address: str) -> Iterator[None]:
-    """Turn MLflow's errors without an answer, and those of a full disk, into Unavailable; refusals stay as they are."""
+    """Turn errors of MLflow into ours: no answer, a full disk, and a refused login. Other refusals stay as they are."""
     from mlflow.exceptions import MlflowException, RestException
     from requests.exceptions import RequestException
 
@@ -188,6 +190,8 @@ def _tracking_errors(address: str) -> Iterator[None]:
     except RequestException as error:
         raise NoAnswer(f"MLflow at {address} does not answer: {type(error).__name__}", remedy=remedy) from error
     except MlflowException as error:
+        if error.error_code in _NO_LOGIN:
+            raise refused_login(address, error.get_http_status_code()) from error
         unanswered = not isinstance(error, RestException) and "API request to" in str(error)
         if unanswered or (error.error_code in _NO_ANSWER and address.startswith("http")):
             cause = _PASSWORD.sub("//***@", str(error).splitlines()[0]).rpartition("Caused by ")[2][:200]

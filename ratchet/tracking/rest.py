@@ -55,13 +55,18 @@ class RestClient:
         if answer.ok:
             return _document(answer, self.address, remedy)
         if answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            raise ConfigurationError(
-                f"MLflow at {self.address} refuses the login ({answer.status_code})",
-                remedy=f"set {' and '.join(_LOGIN)}, or {variable('mlflow_credentials')}",
-            )
+            raise refused_login(self.address, answer.status_code)
         if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR and _code(answer) in _NOT_THERE:
             return None
         raise NoAnswer(f"MLflow at {self.address} answers {answer.status_code} to {path}", remedy=remedy)
+
+
+def refused_login(address: str, status: int) -> ConfigurationError:
+    """The error where a server takes no login, or not for this. status: of the answer."""
+    return ConfigurationError(
+        f"MLflow at {address} refuses the login ({status})",
+        remedy=f"set {' and '.join(_LOGIN)}, or {variable('mlflow_credentials')}",
+    )
 
 
 def _document(answer: requests.Response, address: str, remedy: str) -> dict[str, Any]:

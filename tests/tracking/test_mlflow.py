@@ -1,7 +1,9 @@
 import multiprocessing
 import sqlite3
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from mlflow.exceptions import RestException
@@ -153,6 +155,37 @@ def test_what_a_server_refuses_is_no_outage(mlflow_server: str, tmp_path: Path) 
         track(
             open_store(f"mem://{tmp_path}"), mlflow_server, tmp_path, lambda tracker: tracker.client.get_run("0" * 32)
         )
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (401, "You are not authenticated."),
+        (401, '{"error_code": "UNAUTHENTICATED", "message": "no"}'),
+        (403, "Permission denied"),
+    ],
+)
+def test_a_login_that_a_server_refuses_is_one_line(tmp_path: Path, status: int, body: str) -> None:
+    class Refuses(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refuses) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            address = f"http://me:s3cret@127.0.0.1:{server.server_port}"
+            with pytest.raises(
+                ConfigurationError, match=r"^MLflow at http://\*\*\*@127\.0\.0\.1:\d+ refuses the login"
+            ):
+                track(open_store(f"mem://{tmp_path}"), address, tmp_path, log_one)
+        finally:
+            server.shutdown()
 
 
 def test_memory_alone_cannot_keep_mlflow(tmp_path: Path) -> None:

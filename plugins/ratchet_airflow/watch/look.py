@@ -90,9 +90,11 @@ class Look:
         return tuple(_task(row) for row in self._server.pages(path, "task_instances", order_by="id"))
 
     def parts_away(self) -> list[str]:
-        """What has sent no heartbeat in time, in words: the scheduler, or the triggerer while tasks wait for it."""
+        """What has sent no heartbeat in time, in words. The triggerer is one only while tasks wait for it."""
         health = self._server.get("/monitor/health")
         found = [] if health["scheduler"]["status"] == "healthy" else ["the scheduler has no heartbeat"]
+        if health["dag_processor"]["status"] != "healthy":
+            found.append("the DAG processor has no heartbeat, so no change of a pipeline arrives")
         if (health.get("triggerer") or {}).get("status") != "healthy":
             waiting = self._server.get(_TASKS, state=["deferred"], limit=1)["total_entries"]
             found += [f"the triggerer has no heartbeat, and deferred tasks wait for it: {waiting}"] if waiting else []

@@ -36,6 +36,6 @@ class Parts:
         if silent_s <= _PATIENCE_S:
             return False
         since = f"Since {now - timedelta(seconds=silent_s):%Y-%m-%d %H:%M} UTC at least"
-        body = f"{since}: {mask('; '.join(away))}\nMeanwhile runs do not go on; containers go on\n{_REMEDY}"
+        body = f"{since}: {mask('; '.join(away))}\nMeanwhile runs may not go on; containers go on\n{_REMEDY}"
         alert_once_a_day("parts", "Ratchet: a part of Airflow is away", body, now)
         return True

@@ -52,6 +52,7 @@ class AirflowApi:
     logs: list[Row] = field(default_factory=list)
     receivers: dict[str, str] = field(default_factory=dict)
     scheduler: str = "healthy"
+    dag_processor: str | None = "healthy"
     triggerer: str | None = "healthy"
     most: int = 100
     statuses: dict[str, int] = field(default_factory=dict)
@@ -99,7 +100,8 @@ class AirflowApi:
     def page(self, path: str, asked: Row, offset: int, limit: int) -> Row:
         """One page of a list, or a document."""
         if path == "/monitor/health":
-            return {"scheduler": {"status": self.scheduler}, "triggerer": {"status": self.triggerer}}
+            parts = ("scheduler", "triggerer", "dag_processor")
+            return {part: {"status": getattr(self, part)} for part in parts}
         if "/taskInstances/" in path:
             return self.task(path)
         name, found = self.answer(path, asked)

@@ -162,6 +162,8 @@ def test_a_token_that_has_expired_is_made_again_and_a_server_that_is_away_is_nam
     assert Look(server).parts_away() == []
     api.tokens, api.scheduler = set(), "unhealthy"
     assert Look(server).parts_away() == ["the scheduler has no heartbeat"]
+    api.scheduler, api.dag_processor = "healthy", None
+    assert Look(server).parts_away() == ["the DAG processor has no heartbeat, so no change of a pipeline arrives"]
     with pytest.raises(ConfigurationError, match="does not know ratchet-watch, or the password is another one"):
         Look(AirflowServer(api.address.replace("sesame", "x"))).parts_away()
     away = AirflowServer("http://ratchet-watch:sesame-canary@127.0.0.1:9/base")
