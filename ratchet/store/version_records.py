@@ -1,4 +1,7 @@
-"""The records of registered versions in the store, each written once; a purge alone masks words of the verdict.
+"""The records of registered versions in the store, each written once.
+
+There are two exceptions: a purge masks words of the verdict, and a version whose results were collected is recorded
+anew when a run has made its model again.
 
 A change here violates the promise of the project when a record can change in any other way, or is read although its
 bytes have changed.
@@ -6,6 +9,7 @@ bytes have changed.
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.refit import maker
 from ratchet.contracts.version_record import VersionRecord
 from ratchet.store.base import Entry, Store
 from ratchet.store.sealed import seal, unseal
@@ -14,9 +18,17 @@ _REMEDY = "restore it from a backup, or take record.json of the version in MLflo
 
 
 def keep_record(store: Store, record: VersionRecord) -> bytes:
-    """Store the record of a version, unless it has one; the bytes of the one that is stored."""
+    """Store the record of a version; the bytes of the one that is stored.
+
+    A version that has one keeps it, unless the files of the model that it names were collected: then only the new
+    record names files that are there. Raises CorruptArtifact where the one that it has is damaged.
+    """
     key = paths.version_record(record.model, record.version, record.digest)
-    store.create(key, seal(record))
+    while not store.create(key, seal(record)):
+        entry = store.head(key)
+        known = _read(store, key, record.model, record.version, record.digest)
+        if _is_whole(store, known) or store.replace(key, seal(record), expected=entry.etag if entry else None):
+            break
     return store.read(key)
 
 
@@ -80,6 +92,13 @@ def _read(store: Store, key: str, model: str, version: str, digest: str | None) 
         other = f"{record.model} version {record.version} ({paths.short(record.digest)})"
         raise CorruptArtifact(f"{where} is the record of {other}", remedy=_REMEDY)
     return record
+
+
+def _is_whole(store: Store, record: VersionRecord) -> bool:
+    """Whether the results are there that the version is loaded from. In a ledger, or under the alias, they stay."""
+    manifests = {str(stage): one.manifest for stage, one in record.stages.items()}
+    needed = {maker(manifests), manifests["evaluate"]} if manifests else set()
+    return all(store.head(key) is not None for key in needed)
 
 
 def _in_order(store: Store, model: str) -> list[Entry]:

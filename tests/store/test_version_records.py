@@ -11,6 +11,7 @@ from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.result import Artifact
 from ratchet.contracts.snapshot import Snapshot
 from ratchet.contracts.stage_environment import StageEnvironment
+from ratchet.contracts.stages import Stage
 from ratchet.contracts.summaries import Judgement, TrainedModel
 from ratchet.contracts.version_record import RecordedStage, VersionRecord
 from ratchet.store.memory import MemoryStore
@@ -37,6 +38,14 @@ def record(version: str = "1", made: str = CONTENT) -> VersionRecord:
     )  # fmt: skip
 
 
+def recorded(manifest: str) -> RecordedStage:
+    here = StageEnvironment(python="3.11.7", platform="Linux", libraries={})
+    return RecordedStage(
+        manifest=manifest, fingerprint=CONTENT, content=CONTENT, parts={}, environment=here, attempt="a",
+        finished=datetime.now(UTC), timings={},
+    )  # fmt: skip
+
+
 def test_a_record_is_written_once_and_read_with_its_columns_in_their_order(store: MemoryStore) -> None:
     kept = keep_record(store, record())
     assert keep_record(store, record()) == kept
@@ -44,6 +53,34 @@ def test_a_record_is_written_once_and_read_with_its_columns_in_their_order(store
     turned = record().model_copy(update={"version": "2", "columns": ("y", "x", "country")})
     keep_record(store, turned)
     assert list(read_record(store, "small", "2").spec.columns) == ["y", "x", "country"]
+
+
+def test_a_version_whose_results_were_collected_is_recorded_by_the_run_that_makes_its_model_again(
+    store: MemoryStore,
+) -> None:
+    """So what a person promotes is loaded from files that are there."""
+    for run in ("first", "second", "third"):
+        for stage in ("train", "evaluate"):
+            store.create(f"{stage} of {run}", b"{}")
+
+    def kept_of(run: str) -> str:
+        stages: dict[Stage, RecordedStage] = {
+            stage: recorded(f"{stage} of {run}") for stage in ("train", "evaluate", "validate")
+        }
+        keep_record(store, record().model_copy(update={"stages": stages, "run_id": run}))
+        found = find_record(store, "small", "1", CONTENT)
+        assert found is not None
+        return found.run_id
+
+    assert [kept_of("first"), kept_of("second")] == ["first", "first"]
+    store.delete("evaluate of first")
+    assert [kept_of("second"), kept_of("third")] == ["second", "second"]
+    key = paths.version_record("small", "1", CONTENT)
+    entry = store.head(key)
+    assert entry
+    assert store.replace(key, store.read(key)[:-9], expected=entry.etag)
+    with pytest.raises(CorruptArtifact, match=r"take record\.json of the version in MLflow"):
+        kept_of("third")
 
 
 def test_a_number_that_the_registry_gave_twice_has_a_record_for_each_model(store: MemoryStore) -> None:
