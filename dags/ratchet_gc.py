@@ -3,7 +3,7 @@
 from airflow.sdk import get_parsing_context
 
 from ratchet_airflow import collection
-from ratchet_airflow.listener import COLLECTION
+from ratchet_airflow.collection_time import COLLECTION
 
 if get_parsing_context().dag_id in {None, COLLECTION}:
     dag = collection.build()

@@ -8,10 +8,8 @@ from airflow.sdk import DAG, BaseOperator
 
 from ratchet.contracts.environment import environment, variable
 from ratchet_airflow import settings
-from ratchet_airflow.listener import COLLECTION
+from ratchet_airflow.collection_time import COLLECTION, EVERY
 
-_EVERY = "30 12 * * 0"
-"""Sunday noon, when nights are over."""
 _AGAIN = timedelta(hours=2)
 """A pipeline that could not be checked may be well by then."""
 _PAGE = f"""\
@@ -67,7 +65,7 @@ def build() -> DAG | None:
         dag_id=COLLECTION,
         description="Deletes what nothing in the store needs any more",
         doc_md=_PAGE,
-        schedule=_EVERY,
+        schedule=EVERY,
         catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,

@@ -19,8 +19,6 @@ _OF_TASKS = (
     "ratchet.runners.choice",
 )
 """What each task imports. Loaded once in the scheduler, it saves 0.14 s of processor time in each forked task."""
-COLLECTION = "ratchet-gc"
-"""The DAG of upkeep, which belongs to no pipeline."""
 
 
 @hookimpl

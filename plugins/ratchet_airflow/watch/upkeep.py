@@ -18,12 +18,12 @@ from ratchet.contracts.git_folder import asked
 from ratchet.outbox.outbox import utc
 from ratchet.store.base import Store
 from ratchet_airflow.alerts.delivery import log_file
+from ratchet_airflow.collection_time import COLLECTION, WHEN
 from ratchet_airflow.watch import presence
 
 _GIT_LATE_S = 3 * 3600.0
 _FIRST_S = 3 * 3600.0
 """Where all was stopped, a deletion comes soon after the start, or an hour after one that has failed."""
-_TIME = "12:30 UTC"
 _COLLECTED = timedelta(days=9)
 """From one Sunday to the next, with all tries, and a day more."""
 
@@ -47,10 +47,8 @@ class Upkeep:
         looks = self._looks() and _is_wanted()
         if not looks or (silent := presence.not_collected_for(store)) <= _COLLECTED:
             return
-        from ratchet_airflow.listener import COLLECTION  # which loads Airflow
-
         said = f"For {silent.days} days the DAG {COLLECTION} has not run\nMeanwhile the store grows"
-        remedy = f"see in Airflow whether it is paused, and trigger it; or the scheduler is away on Sundays at {_TIME}"
+        remedy = f"see in Airflow whether it is paused, and trigger it; or the scheduler is away on {WHEN}"
         _alert("gc", "Ratchet: the store was not collected", said, remedy)
 
     def report_logs(self, name_of_host: Callable[[], str]) -> None:

@@ -3,10 +3,11 @@
 import os
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from croniter import croniter
 
 from ratchet.checkout import ROOT
 from ratchet.collection import deletions
@@ -14,6 +15,7 @@ from ratchet.contracts import outbox_paths
 from ratchet.contracts.git_folder import asked
 from ratchet.runners.docker import DockerRunner
 from ratchet.store.opening import open_store
+from ratchet_airflow.collection_time import EVERY
 from ratchet_airflow.reaper import Reaper
 from ratchet_airflow.watch import presence, upkeep
 from ratchet_airflow.watch.airflow_server import AirflowServer
@@ -110,6 +112,7 @@ def test_a_collection_that_has_not_run_for_nine_days_is_an_alert_of_the_watch(
     (body,) = [body for body in hook.received if "collected" in body["title"]]
     assert body["title"] == "Ratchet: the store was not collected"
     assert "For 9 days the DAG ratchet-gc has not run" in body["message"]
+    assert f"or the scheduler is away on {croniter(EVERY).get_next(datetime):%As at %H:%M UTC}" in body["message"]
     (tmp_path / outbox_paths.presence("here", "collection")).unlink()
     assert presence.not_collected_for(store) > timedelta(days=16)  # since the first look
 
