@@ -31,6 +31,12 @@ def keys(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "keys"))
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is broken for good is found so without a wait."""
+    monkeypatch.setattr("ratchet.store.settings_file._PAUSE_S", 0.0)
+
+
 @pytest.mark.usefixtures("keys")
 def test_a_stage_with_a_profile_of_its_own_gets_its_keys_and_no_others() -> None:
     assert s3_credentials("train", ["data"]) == (
@@ -66,7 +72,7 @@ def test_a_profile_without_keys_and_a_machine_without_any_are_named(monkeypatch:
         s3_credentials("train", ["data"])
 
 
-@pytest.mark.usefixtures("keys")
+@pytest.mark.usefixtures("keys", "at_once")
 def test_a_file_that_is_none_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("hunter2 = 1")
     with pytest.raises(ConfigurationError, match="S3 cannot be set up") as refused:
@@ -117,7 +123,7 @@ def test_a_role_of_a_container_that_does_not_answer_may_answer_soon(
         open_store(f"s3://{s3.bucket}/x")
 
 
-@pytest.mark.usefixtures("keys")
+@pytest.mark.usefixtures("keys", "at_once")
 def test_settings_that_are_wrong_stay_wrong(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -135,13 +141,13 @@ def test_mlflows_file_is_handed_on_without_what_else_is_in_it(tmp_path: Path, mo
     assert mlflow_credentials() == b"[mlflow]\nmlflow_tracking_username = stage\nmlflow_tracking_password = a%%b=c\n"
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(
     "text", ["", "hunter2", "[mlflow]\nmlflow_tracking_username = hunter2", "[mlflow]\nhunter2", "\xff"]
 )
 def test_a_file_without_what_mlflow_needs_is_refused_and_not_quoted(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ratchet.store.settings_file._PAUSE_S", 0.0)
     file = tmp_path / "credentials"
     file.write_bytes(text.encode("latin-1"))
     monkeypatch.setenv("RATCHET_MLFLOW_CREDENTIALS", str(file))
