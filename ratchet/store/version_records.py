@@ -1,7 +1,7 @@
 """The records of registered versions in the store, each written once.
 
-There are two exceptions: a purge masks words of the verdict, and a version whose results were collected is recorded
-anew when a run has made its model again.
+There are two exceptions: a purge masks words of the verdict, and a version whose results were collected gets the
+record of the run that makes its model again.
 
 A change here violates the promise of the project when a record can change in any other way, or is read although its
 bytes have changed.
