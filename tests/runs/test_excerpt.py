@@ -1,5 +1,7 @@
 """The first and the last part of a text, whatever its length."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +31,16 @@ def test_a_long_line_ends_with_how_much_of_it_is_left_out() -> None:
     assert kept.startswith("xxx")
     assert kept.endswith(" [901 more bytes]")
     assert len(kept) < 100
+
+
+def test_a_text_of_empty_lines_takes_little_more_memory_than_its_bytes() -> None:
+    part_bytes, made = 32 << 10, Excerpt(32 << 10)
+    tracemalloc.start()
+    for _ in range(3 * part_bytes):
+        made.add("")
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 2 * part_bytes * 12  # a pointer for each line
 
 
 @pytest.mark.parametrize("part_bytes", [64, 500])
