@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ratchet.collection.survey import pipelines_of
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.loading import FILE
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import RunPlan
@@ -76,9 +77,10 @@ def _name(folder: Path) -> str:
 
 
 def _newest_plan(store: Store, pipeline: str) -> RunPlan | None:
-    """The newest plan: whom to alert, and when its nights are due, while there is no file that says so."""
-    days = days_of(store, pipeline)
-    plans = (
-        (plan_of(store, pipeline, run_id) for run_id in reversed(runs_of(store, pipeline, days[-1]))) if days else ()
-    )
-    return next((plan for plan in plans if plan is not None), None)
+    """The newest plan that can be read: whom to alert, and when nights are due, while there is no file that says so."""
+    for day in reversed(days_of(store, pipeline)):
+        for run_id in reversed(runs_of(store, pipeline, day)):
+            with suppress(CorruptArtifact, OtherRelease):  # one before it says nearly the same
+                if (plan := plan_of(store, pipeline, run_id)) is not None:
+                    return plan
+    return None

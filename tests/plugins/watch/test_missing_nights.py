@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts import paths
 from ratchet.contracts.loading import load
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
@@ -165,6 +166,9 @@ def test_where_the_folder_of_all_pipelines_is_gone_those_that_ran_lately_are_mis
     long_ago = plan(run_id="run-0", data_date=DAY - timedelta(days=100), store=store.uri)
     changes = {"spec": old, "created": long_ago.created - timedelta(days=100)}
     keep_plan(store, long_ago.model_copy(update=changes))
+    for name in ("small", "damaged"):  # a record that cannot be read silences no other pipeline
+        store.create(paths.plan(name, "run-2"), b'{"cut')
+        store.create(paths.night(name, DAY, "run-2"), b"")
     folder.parent.rename(tmp_path / "unmounted")
     if empty:
         folder.parent.mkdir()
