@@ -2,8 +2,8 @@
 
 Every minute it ends the containers on its engine that no task of this Airflow follows any more, and frees the leases of
 containers that are gone. It asks Airflow's server (RATCHET_AIRFLOW_API) for the states of tasks, and has no database.
-It also looks whether there is a watch and whether old logs of this host are deleted, and marks how many GPUs the host
-has. Killed at any time it loses nothing. See docs/adr/077.
+It also looks whether there is a watch and whether old logs of this host are deleted, marks how many GPUs the host has,
+and posts alerts that this host has kept. Killed at any time it loses nothing. See docs/adr/077.
 
 A change here violates the promise of the project when a container is ended because Airflow or the store's disk is away,
 or when a reaper that hangs, or whose engine is away for a while, goes on for ever without a look.
@@ -99,6 +99,7 @@ class Reaper:
                 self._try("look for containers that no run follows", self._reap),
                 self._try("mark this host", _mark_this_host),
                 self._try("see whether old logs are deleted", self._look_for_logs),
+                self._try("post alerts that this host has kept", _post_what_waits),
             )
             return all(looks)
         finally:
@@ -201,6 +202,13 @@ def _look_for_the_watch() -> None:
     store = open_store(settings.read().store)
     presence.mark(store, "reaper")
     presence.report(store, "watch")
+
+
+def _post_what_waits() -> None:
+    """Post what callbacks have kept while the store was away, where there is no watch: its next task may be far off."""
+    waits = delivery.spool()
+    if waits.files() and not waits.is_of_the_watch():
+        waits.drain(delivery.outbox_of(open_store(settings.read().store)))
 
 
 def _mark_this_host() -> None:

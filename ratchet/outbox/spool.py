@@ -78,6 +78,10 @@ class Spool:
         """What is kept."""
         return sorted(self.folder.glob("*.event"))
 
+    def is_of_the_watch(self) -> bool:
+        """Whether a watch here has said that the store is away. It says, too, that it is back, before it posts."""
+        return (self.folder / _AWAY).exists()
+
     def store_is_away(
         self, receivers: Mapping[str, Sequence[str]], say: Callable[[str, str], bool], now: datetime
     ) -> None:

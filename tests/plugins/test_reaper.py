@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,12 +16,14 @@ import pytest
 
 from ratchet.contracts import paths
 from ratchet.contracts.labels import Label
+from ratchet.outbox.letter import Letter
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 from ratchet.runs.jobs import store_label
 from ratchet.runs.known_hosts import hosts
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
+from ratchet_airflow.alerts import delivery
 from ratchet_airflow.reaper import Reaper, main
 from ratchet_airflow.run_id import store_run_id
 from ratchet_airflow.watch.airflow_server import AirflowServer
@@ -167,6 +170,25 @@ def test_an_engine_that_is_away_is_waited_for(
     assert caplog.text.count(f"{CANNOT}, and asks again: no Docker engine answers") == 1
     monkeypatch.setenv("RATCHET_RUNNER", "process")
     assert reaper.look()  # no engine is expected, and none is there
+
+
+def test_alerts_that_a_host_without_a_watch_has_kept_are_posted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    monkeypatch.setenv("RATCHET_RUNNER", "process")
+    reaper, waits = Reaper(AirflowServer("http://watch:x@127.0.0.1:9")), delivery.spool()
+    event = paths.alert(NAME, "r", "train.failure")
+    letter = Letter(
+        event=event, receiver="oncall", pipeline=NAME, occasion="failure", title="train failed", body="why",
+        kind="failure", made=datetime.now(UTC), due=datetime.now(UTC),
+    )  # fmt: skip
+    assert waits.keep(event, b"{}", [letter])
+    waits.store_is_away({}, lambda *_: True, datetime.now(UTC))
+    assert reaper.look()
+    assert waits.files()  # a watch of this host says first that the store is back
+    (waits.folder / "store-away.json").unlink()
+    assert reaper.look()
+    assert not waits.files()
+    assert [letter.title for letter, _ in delivery.outbox_of(store).waiting()] == ["train failed"]
 
 
 def started(address: str, tmp_path: Path, *, limit_s: int = 300, **more: str) -> subprocess.Popen[str]:
