@@ -1,9 +1,9 @@
 """`python -m ratchet_airflow.reaper`: the reaper, a small server beside each engine that runs until SIGTERM.
 
 Every minute it ends the containers on its engine that no task of this Airflow follows any more, and frees the leases of
-containers that are gone. It asks Airflow's server (RATCHET_AIRFLOW_API) for the states of tasks, and has no database.
-It also looks whether there is a watch and whether old logs of this host are deleted, marks how many GPUs the host has,
-and posts alerts that this host has kept. Killed at any time it loses nothing. See docs/adr/077.
+containers that have ended, with how they ended. It asks Airflow's server (RATCHET_AIRFLOW_API) for the states of tasks,
+and has no database. It also looks whether there is a watch and whether old logs of this host are deleted, marks how
+many GPUs the host has, and posts alerts that this host has kept. Killed at any time it loses nothing. See docs/adr/077.
 
 A change here violates the promise of the project when a container is ended because Airflow or the store's disk is away,
 or when a reaper that hangs, or whose engine is away for a while, goes on for ever without a look.
@@ -133,7 +133,7 @@ class Reaper:
         failed = _end(runner, found)
         signal.alarm(_LIMIT_S)
         for freed in free_leases(store, runner):
-            _log.info("%s: its container is gone, and another host need not wait for it any more", freed)
+            _log.info("%s: its container has ended, and another host need not wait for it any more", freed)
         for error in filter(None, (self._unknown, failed)):
             raise error
 

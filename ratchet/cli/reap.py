@@ -30,6 +30,6 @@ def _run(options: argparse.Namespace) -> int:
     if not options.dry_run:
         reap_all(runner, found)
     for freed in [] if options.dry_run else free_leases(store, runner):
-        print(f"{freed}: its container is gone, and another host need not wait for it any more")
+        print(f"{freed}: its container has ended, and another host need not wait for it any more")
     print(f"{count(len(found), 'container')} that no run follows{'' if options.dry_run else ', ended'}")
     return 0

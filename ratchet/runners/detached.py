@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> None:
     """End one container, unless another attempt has taken it over."""
     handle, grace, store, lease, holder = arguments
     _ignore_signals(float(grace))
-    from ratchet.store.lease import mark_ending
+    from ratchet.store.ending import mark_ending
     from ratchet.store.opening import open_store
 
     with suppress(Unavailable):  # a container that nobody may follow any more is worse than one that was stopped

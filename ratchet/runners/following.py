@@ -126,14 +126,14 @@ def follow_to_end(
     return JobEnd(
         exit_code=status.exit_code,
         out_of_memory=status.out_of_memory,
-        timed_out=timeout.fired or (resume and left_s <= 0 and _was_stopped(status)),
+        timed_out=timeout.fired or (resume and left_s <= 0 and was_stopped(status)),
         seconds=time.monotonic() - begin,
         tail=tuple(tail),
         cause=status.cause,
     )
 
 
-def _was_stopped(status: Status) -> bool:
+def was_stopped(status: Status) -> bool:
     """Whether a job ended as one does that gets a notice to stop, or is killed after it."""
     return status.exit_code in _STOPPED and not status.out_of_memory and not status.cause
 

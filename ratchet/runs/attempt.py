@@ -20,8 +20,9 @@ from ratchet.runners.engine import EngineSilent
 from ratchet.runners.following import Leave, LeftRunning, retry_unavailable
 from ratchet.runners.runner import Runner
 from ratchet.runs.built import mark_built
+from ratchet.runs.ends import error_of, is_of_run, last_lines, messages
 from ratchet.runs.events import Event, parse
-from ratchet.runs.failures import failure_of
+from ratchet.runs.failures import failure_of, no_result
 from ratchet.runs.live_metrics import live_metrics
 from ratchet.runs.outcomes import outcome_of
 from ratchet.runs.remedies import with_log, with_remedy
@@ -30,12 +31,9 @@ from ratchet.runs.taking import followed_s, over_s, place_of, take_lease
 from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import OnEvent, Work
 from ratchet.store.lease import Hold, Lease, Waiter, new_lease
-from ratchet.store.place import Place
 
 _Answer = TypeVar("_Answer")
 _MOST_PREEMPTIONS = 20
-_LONGEST = 1000
-"""Characters of a line that is kept with the outcome."""
 
 
 class Attempt:
@@ -161,28 +159,37 @@ class Attempt:
         """The container of an earlier attempt, if it is to be followed and has begun."""
         if predecessor is not None and predecessor.ending:
             return None
-        if earlier is None and predecessor is not None and not (self._fresh and self._is_of_this_run(predecessor)):
+        if earlier is None and predecessor is not None and not (self._fresh and is_of_run(self.work, predecessor)):
             earlier = predecessor.attempt
         if earlier is None and not self._fresh:  # its follower lost the engine, and gave the lease back
             earlier = find_running(self._runner, self.work)
         handle = find_begun(self._runner, self.work, earlier) if earlier is not None else None
-        if earlier is None or handle is None:
-            return None
         of_it = predecessor if predecessor is not None and predecessor.attempt == earlier else None
+        if earlier is None or handle is None:
+            self._take_end(of_it)
+            return None
         counted_s = max(over_s(self.work, earlier), of_it.seconds if of_it is not None else 0.0)
         since, again = time.monotonic() - counted_s, earlier == self.work.attempt
         self.followed = earlier
         job = self._own(self._under_way(hold, handle, found=True, since=since, again=again))
         begun = of_it.started if of_it is not None else datetime.now(UTC)
-        hold.point_at(earlier, begun, place=self._place(self._runner.labels(handle)[Label.RUN]), seconds=counted_s)
+        where = place_of(self.work, self._runner.engine, self._runner.labels(handle)[Label.RUN])
+        hold.point_at(earlier, begun, place=where, seconds=counted_s)
         if again:
             self.left_s = counted_s
         else:
             self._say(f"the container of attempt {earlier} is still there; going on with it")
         return job
 
-    def _is_of_this_run(self, lease: Lease) -> bool:
-        return (lease.run_id, lease.installation) == (self.work.plan.run_id, self.work.plan.installation)
+    def _take_end(self, lease: Lease | None) -> None:
+        """Raise the error of this run's job that ended on another host, unless it has saved its work: it goes on."""
+        if lease is None or (end := lease.end) is None or not is_of_run(self.work, lease):
+            return
+        error, self.preemptions = error_of(self.work, lease, end), self.preemptions + 1
+        if not isinstance(error, Preempted) or self.preemptions >= _MOST_PREEMPTIONS:
+            self.last_lines, self.log, self.left_s = messages(last_lines(end)), end.log, lease.seconds
+            raise error
+        self._say(f"{error.cause}; it goes on here")
 
     def _start(self, hold: Hold, predecessor: Lease | None, began: float) -> StageJob | None:
         """Start a container, after the end of every other one for this work. None if the lease is lost by then."""
@@ -195,7 +202,7 @@ class Attempt:
                 if self._runner.status(leftover).begun:  # one that was only created hears no notice
                     self._runner.stop(leftover, self.work.grace_s)
             self._runner.remove(leftover)
-        hold.point_at(self.work.attempt, datetime.now(UTC), place=self._place())
+        hold.point_at(self.work.attempt, datetime.now(UTC), place=place_of(self.work, self._runner.engine))
         if hold.lost.is_set():
             return None
         self.followed = self.work.attempt
@@ -252,12 +259,7 @@ class Attempt:
         if error is not None and not (self.lost and found):
             raise with_log(work, with_remedy(work, error), self.log)
         if found is None:
-            error = RatchetError(
-                f"{work.request.stage} ended with exit code 0 before it published its result",
-                remedy="look for os._exit in the pipeline's own code; if there is none, report this bug of Ratchet, "
-                "with the log",
-            )
-            raise with_log(work, error, self.log)
+            raise with_log(work, no_result(work.request), self.log)
         mark_built(work, found.result)
         self.clear()  # only now: a retry after a kill before this line finds the container, and marks the result
         return outcome_of(found, cached=False, because=work.because)
@@ -270,7 +272,7 @@ class Attempt:
             finally:
                 self.log = job.log.key
             self._ended = job.handle
-            self.last_lines = tuple(parse(line).message[:_LONGEST] for line in ended.tail)
+            self.last_lines = messages(ended.tail)
             error = failure_of(self.work.request, ended)
             self.preemptions += 1
             if not isinstance(error, Preempted) or self._stopping or self.preemptions >= _MOST_PREEMPTIONS:
@@ -281,8 +283,8 @@ class Attempt:
                 f"{error.cause}; it goes on at once ({self.preemptions} of at most {_MOST_PREEMPTIONS - 1} times)"
             )
             self.clear()
-            seconds = time.monotonic() - job.since
-            job.hold.point_at(self.work.attempt, datetime.now(UTC), place=self._place(), seconds=seconds)
+            seconds, where = time.monotonic() - job.since, place_of(self.work, self._runner.engine)
+            job.hold.point_at(self.work.attempt, datetime.now(UTC), place=where, seconds=seconds)
             handle, self.followed = self._runner.submit(self.work.job), self.work.attempt
             job = self._own(replace(job, handle=handle, found=False, again=False, log=TryLog(self.work)))
         return error
@@ -292,9 +294,6 @@ class Attempt:
         if not hold.handed:
             self._job = None
         self.lost = not hold.release(lives=may_live(self._runner, self.work) and self.work.result() is None)
-
-    def _place(self, run_id: str | None = None) -> Place | None:
-        return place_of(self.work, self._runner.engine, run_id)
 
     def _say(self, message: str) -> None:
         self._on_event(Event(name="attempt", level="info", message=message))

@@ -25,7 +25,7 @@ _TERMINATED = 128 + signal.SIGTERM
 _ERRORS: dict[ExitCode, type[RatchetError]] = {
     error.code: error for error in (ConfigurationError, DataRejected, Interrupted, Preempted, OutOfMemory)
 }
-_MARKS: dict[str, type[RatchetError]] = {"damaged": CorruptArtifact, "other_code": OtherCode, "no_answer": NoAnswer}
+MARKS: dict[str, type[RatchetError]] = {"damaged": CorruptArtifact, "other_code": OtherCode, "no_answer": NoAnswer}
 """What the failure that a stage logs says beside its code."""
 
 
@@ -57,9 +57,18 @@ def _failure(request: StageRequest, ended: JobEnd) -> RatchetError:
     messages = (parse(line).message for line in reversed(ended.tail))
     last = next((message for message in messages if message.strip()), "")
     cause = said.get("cause") or f"{stage}: {known.cause}" + (f" ({last[:200]})" if last else "")
-    marked = next((kind for mark, kind in _MARKS.items() if said.get(mark)), None)
+    marked = next((kind for mark, kind in MARKS.items() if said.get(mark)), None)
     kind = marked or _ERRORS.get(code, RatchetError)
     return kind(str(cause), remedy=str(said.get("remedy") or known.remedy))
+
+
+def no_result(request: StageRequest) -> RatchetError:
+    """The error of a stage that ended well and has published nothing."""
+    return RatchetError(
+        f"{request.stage} ended with exit code 0 before it published its result",
+        remedy="look for os._exit in the pipeline's own code; if there is none, report this bug of Ratchet, with "
+        "the log",
+    )
 
 
 def _unsaid(stage: Stage, ended: JobEnd, code: ExitCode) -> RatchetError | None:

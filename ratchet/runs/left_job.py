@@ -10,6 +10,7 @@ time is not over, or does not say that one has ended.
 
 import math
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event as Signal
@@ -20,9 +21,11 @@ from ratchet.contracts.errors import JobGone, RatchetError, Unavailable
 from ratchet.contracts.request import RunPlan, StageRequest
 from ratchet.runners import following
 from ratchet.runners.detached import end_later
-from ratchet.runners.following import JobEnd, LeftRunning, retry_unavailable
+from ratchet.runners.following import TAIL_LINES, JobEnd, LeftRunning, retry_unavailable
+from ratchet.runners.log.lines import Line
 from ratchet.runners.log.position import PositionFile
 from ratchet.runners.runner import NOTICE_AGAIN_S, Runner
+from ratchet.runs.ends import end_of, has_timed_out
 from ratchet.runs.events import parse
 from ratchet.runs.live_metrics import end_run, live_metrics
 from ratchet.runs.stage_job import StageJob, find_begun
@@ -31,6 +34,7 @@ from ratchet.runs.try_log import TryLog
 from ratchet.runs.work import OnEvent, Work
 from ratchet.store.base import Store
 from ratchet.store.lease import Hold, Waiter, holder_of, new_lease
+from ratchet.store.place import End
 
 LOOK_S = 30.0
 """Seconds without a line after which a follower looks whether it is to go on. It notices an end at once."""
@@ -87,6 +91,8 @@ class Follower:
         self._over = over
         self._ended, self._noticed = False, math.inf
         """Whether the job has ended; the `time.monotonic()` of its first notice to stop."""
+        self._end: End | None = None
+        """How it has, where it has no result."""
 
     def follow(self) -> Why:
         """Block until the attempt has to go on, or it is over."""
@@ -108,11 +114,13 @@ class Follower:
         try:
             before = waiter.predecessor or held
             begun, where = before.started, before.place
-            hold.point_at(before.attempt, begun, place=where, seconds=before.seconds, ending=before.ending)
+            hold.point_at(
+                before.attempt, begun, place=where, seconds=before.seconds, ending=before.ending, end=before.end
+            )
             left_s = work.timeout_s - before.seconds
             return self._to_end(hold, handle, time.monotonic() + left_s)
         finally:
-            hold.hand_over(0 if self._over.is_set() else HAND_OVER_S, ended=self._ended)
+            hold.hand_over(0 if self._over.is_set() else HAND_OVER_S, ended=self._ended, end=self._end)
 
     def end(self) -> None:
         """Send the job a notice to stop, and return at once, unless another attempt or follower has it by now."""
@@ -165,7 +173,7 @@ class Follower:
                     why = Why("it is lost" if running else "it has ended", again=True)
                     break
             raise LeftRunning
-        return replace(why, log=_stored_log(job)) if self._ended else why
+        return replace(why, log=self._read_end(job)) if self._ended else why
 
     def _stop(self, handle: str) -> None:
         """Send a job past its time a notice to stop, at each look; kill it once its grace is over, too.
@@ -180,29 +188,31 @@ class Follower:
         else:
             self._runner.stop(handle, 0)
 
+    def _read_end(self, job: StageJob) -> str | None:
+        """Store the whole log of a job that has ended: its attempt may go on where it does not see the job.
 
-def _stored_log(job: StageJob) -> str | None:
-    """Store the whole log of a job that has ended with a result: its attempt may go on where it does not see the job.
-
-    Returns its key; None where there is no result, or the log cannot be read now.
-    """
-    try:
-        if job.work.result() is None:
+        Returns its key; None where the log cannot be read now.
+        """
+        work, tail = self._work, deque[Line](maxlen=TAIL_LINES)
+        try:
+            for line in job.runner.logs(job.handle):
+                job.log.take(line)
+                tail.append(line)
+            status, engine, published = job.runner.status(job.handle), job.runner.engine, work.result() is not None
+            timed_out = not published and has_timed_out(work, work.attempt, 0, status)
+        except RatchetError:
             return None
-        for line in job.runner.logs(job.handle):
-            job.log.take(line)
-        status = job.runner.status(job.handle)
-    except RatchetError:
-        return None
-    with job.log:
-        job.log.end(
-            JobEnd(
-                exit_code=status.exit_code or 0,
-                out_of_memory=status.out_of_memory,
-                timed_out=False,
-                seconds=0,
-                tail=(),
-                cause=status.cause,
+        with job.log:
+            job.log.end(
+                JobEnd(
+                    exit_code=status.exit_code or 0,
+                    out_of_memory=status.out_of_memory,
+                    timed_out=timed_out,
+                    seconds=0,
+                    tail=(),
+                    cause=status.cause,
+                )
             )
-        )
-    return job.log.key
+        if not published and engine is not None:
+            self._end = end_of(status, map(job.log.mask, tail), host=engine.host, log=job.log.key)
+        return job.log.key

@@ -1,4 +1,4 @@
-"""Orphans, and their end: containers that no process follows or will follow; and leases of containers that are gone.
+"""Orphans, and their end: containers that no process follows or will follow; and leases of containers that have ended.
 
 A container is followed while the beat of its lease goes on. It will be followed while its run goes on: after a worker
 has died, the next try finds the container again. Any other container is an orphan. Only containers with our labels and
@@ -18,10 +18,13 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import JobGone
 from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
+from ratchet.runs.ends import unfollowed_end
 from ratchet.runs.jobs import store_label
 from ratchet.store import lease
 from ratchet.store.base import Store
+from ratchet.store.ending import leave_end
 from ratchet.store.lease import Lease, Silence, holder_of, read
+from ratchet.store.place import End
 
 _LOOK_S = 1.0
 """Seconds between two looks at the beat of a lease."""
@@ -79,9 +82,10 @@ def reap(runner: DockerRunner, orphan: Orphan) -> None:
 
 
 def free_leases(store: Store, runner: DockerRunner) -> list[str]:
-    """Delete leases that name this engine where it has no such container and nobody follows one; their stages.
+    """Free leases that name this engine where no such container runs and nobody follows one; their stages.
 
-    Another host waits for that: it cannot see that a container here has ended.
+    Another host waits for that: it cannot see that a container here has ended. How one ended that has no result is left
+    in its lease; other leases are deleted.
     """
     gone = []
     for entry in list(store.list(paths.leases())):
@@ -94,18 +98,36 @@ def free_leases(store: Store, runner: DockerRunner) -> list[str]:
     held = _held(store, {(key, found.lease.attempt) for key, found in gone if found.lease.holder})
     freed = []
     for key, found in gone:
+        if (key, found.lease.attempt) in held:
+            continue
+        end = _end(store, runner, key, found.lease)
         # As it was before the engine was asked.
-        if (key, found.lease.attempt) not in held and store.delete(key, expected=found.etag):
+        if leave_end(store, key, found, end) if end is not None else store.delete(key, expected=found.etag):
             _, pipeline, stage, _ = key.split("/")
             freed.append(f"{stage} of {pipeline}")
     return freed
 
 
+def _end(store: Store, runner: DockerRunner, key: str, of: Lease) -> End | None:
+    """How the container that a lease names has ended, if it is there and an attempt may go on with it."""
+    _, pipeline, stage, name = key.split("/")
+    fingerprint = name.removesuffix(".json")
+    published = paths.manifest(paths.published(pipeline, stage, fingerprint))
+    if of.ending or store.head(published) is not None:
+        return None
+    for handle in runner.find({**_labels(store, pipeline, fingerprint), Label.ATTEMPT: of.attempt}):
+        with suppress(JobGone):
+            return unfollowed_end(runner, handle, runner.engine.host)
+    return None
+
+
+def _labels(store: Store, pipeline: str, fingerprint: str) -> dict[str, str]:
+    return {Label.STORE: store_label(store.uri), Label.PIPELINE: pipeline, Label.FINGERPRINT: fingerprint}
+
+
 def _runs(store: Store, runner: DockerRunner, pipeline: str, fingerprint: str) -> bool:
     """Whether a container for some work runs here, or may still start."""
-    for handle in runner.find(
-        {Label.STORE: store_label(store.uri), Label.PIPELINE: pipeline, Label.FINGERPRINT: fingerprint}
-    ):
+    for handle in runner.find(_labels(store, pipeline, fingerprint)):
         with suppress(JobGone):
             if runner.status(handle).running:
                 return True

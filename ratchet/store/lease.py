@@ -27,7 +27,7 @@ from pydantic import Field
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.store.base import Entry, Store
-from ratchet.store.place import Place, is_lost
+from ratchet.store.place import End, Place, is_lost
 from ratchet.store.process import Process
 from ratchet.store.sealed import seal, seal_again, unseal
 
@@ -58,6 +58,7 @@ class Lease(Document):
     ending: bool = Field(
         default=False, description="Whether the job received a notice to stop; then no attempt continues it."
     )
+    end: End | None = Field(None, description="How the job ended, if it has no result and its own host has said so.")
 
 
 class Hold:
@@ -78,13 +79,20 @@ class Hold:
         self._thread.start()
 
     def point_at(
-        self, attempt: str, started: datetime, *, place: Place | None = None, seconds: float = 0.0, ending: bool = False
+        self,
+        attempt: str,
+        started: datetime,
+        *,
+        place: Place | None = None,
+        seconds: float = 0.0,
+        ending: bool = False,
+        end: End | None = None,
     ) -> None:
         """Set the attempt whose job computes: an earlier one, or the holder. Does nothing if the lease says so.
 
-        place: where the job lives, or will. seconds: how long that job has been followed so far.
+        place: where the job lives, or will. seconds: how long that job has been followed so far. end: how it ended.
         """
-        changed = {"attempt": attempt, "place": place, "ending": ending}
+        changed = {"attempt": attempt, "place": place, "ending": ending, "end": end}
         if any(getattr(self._found.lease, name) != value for name, value in changed.items()):
             self._since = time.monotonic() - seconds
             self._beat({**changed, "started": started})
@@ -97,19 +105,21 @@ class Hold:
                 self.lost.set()
         return not self.lost.is_set()
 
-    def hand_over(self, for_s: float = 0.0, *, ended: bool = False) -> bool:
+    def hand_over(self, for_s: float = 0.0, *, ended: bool = False, end: End | None = None) -> bool:
         """Leave the lease in the store for a later attempt, which takes it over; `release` does nothing from now on.
 
         Returns whether it was still ours: what another attempt has cannot be left. for_s: how long it beats at most
         until then; with 0 this process may end, and others wait STALE_S. ended: the job has, so no later time counts.
+        end: how it has, where it has no result; then nothing lives in its place any more.
         """
+        left = {"end": end, "place": None} if end is not None else {}
         now = time.monotonic()
         self._until, self._ended = now + for_s, now if ended else math.inf
         if for_s <= 0:
             self._over.set()
             self._thread.join()
         with suppress(RatchetError):
-            self._beat({"process": None} if for_s <= 0 else {})
+            self._beat({**left, "process": None} if for_s <= 0 else left)
         self.handed = self.is_ours()
         return self.handed
 
@@ -223,9 +233,10 @@ class Waiter:
                 if not is_lost(self._store, found.entry, place):
                     self.elsewhere = place
                     return None
-            elif place is not None:
+            elif place is not None or (ours and current.end is not None):
                 # The job goes on, and looks at its lease: it is still the one that the lease names.
-                kept = {name: getattr(current, name) for name in ("attempt", "started", "place", "seconds", "ending")}
+                names = ("attempt", "started", "place", "seconds", "ending", "end")
+                kept = {name: getattr(current, name) for name in names}
                 taken_over = taken_over.model_copy(update=kept)
             data = seal(taken_over)
             if (etag := self._store.swap(self._key, data, expected=found.etag)) is not None:
@@ -249,17 +260,6 @@ def new_lease(run_id: str, attempt: str, *, installation: str = "") -> Lease:
         started=datetime.now(UTC),
         process=Process.current(),
     )
-
-
-def mark_ending(store: Store, key: str, holder: str, *, ended: bool = False) -> bool:
-    """Record that a holder's job is ending, or has ended. False if another one has taken over: the job continues."""
-    while (found := read(store, key)) is not None:
-        if found.lease.holder != holder:
-            return False
-        ending = found.lease.model_copy(update={"ending": True, **({"place": None} if ended else {})})
-        if store.replace(key, seal_again(found.data, found.lease, ending), expected=found.etag):
-            return True
-    return True
 
 
 def holder_of(store: Store, key: str) -> Lease | None:

@@ -32,6 +32,19 @@ class Place(Document):
     sign: str = Field(description="The key under which the job shows that it lives.")
 
 
+class End(Document):
+    """How a job ended that has no result: for an attempt that goes on where it does not see the job."""
+
+    exit_code: int = Field(description="128 + n if signal n ended it.")
+    out_of_memory: bool = Field(default=False, description="Whether the kernel killed it for its memory.")
+    cause: str = Field("", description="Who killed it, in words, where its engine shows that.")
+    host: str = Field(description="Where it ran, for people.")
+    lines: tuple[str, ...] = Field(
+        (), description="Its last lines, without secrets; with no log only what its failure says beside its words."
+    )
+    log: str | None = Field(None, description="The key of its log; None where nobody has read it.")
+
+
 def is_lost(store: Store, lease: Entry | None, place: Place) -> bool:
     """Whether a job elsewhere has ended for sure, although nobody there says so. lease: as it was read."""
     return lease is not None and quiet_s(store, lease, place) > LOST_S

@@ -16,7 +16,8 @@ from ratchet.runtime.held_days import hold, read_index, table_of
 from ratchet.runtime.parts_index import indexed_parts
 from ratchet.store.base import Store
 from ratchet.store.documents import replace_document
-from ratchet.store.lease import Waiter, holder_of, mark_ending, new_lease
+from ratchet.store.ending import mark_ending
+from ratchet.store.lease import Waiter, holder_of, new_lease
 from ratchet.store.memory import MemoryStore
 from ratchet.store.publishing import Transaction, read_manifest
 from ratchet.store.removals import keep, removals

@@ -18,7 +18,8 @@ from ratchet.runners.detached import end_container, end_later
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 from ratchet.store.base import Store
-from ratchet.store.lease import Waiter, holder_of, mark_ending, new_lease
+from ratchet.store.ending import mark_ending
+from ratchet.store.lease import Waiter, holder_of, new_lease
 from ratchet.store.opening import open_store
 from tests.waiting import until
 

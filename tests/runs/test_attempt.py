@@ -23,7 +23,7 @@ from ratchet.runs.outcomes import outcomes
 from ratchet.runs.reaping import orphans, reap
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.work import Work, settle
-from ratchet.store.lease import mark_ending
+from ratchet.store.ending import mark_ending
 from ratchet.store.opening import open_store
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings

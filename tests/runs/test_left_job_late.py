@@ -151,17 +151,25 @@ def test_the_lease_of_a_job_that_was_stopped_says_at_once_that_its_time_was_over
     assert seconds(work) >= TIME_S
 
 
+class Elsewhere(Made):
+    """An engine that has no job."""
+
+    engine: Any = Engine("f", "there")
+
+    def find(self, labels: Mapping[str, str]) -> list[str]:
+        return []
+
+
 @pytest.mark.parametrize("deaf", [False, True])
-def test_a_job_that_was_stopped_has_timed_out_though_the_reaper_has_freed_its_lease(
-    monkeypatch: pytest.MonkeyPatch, *, deaf: bool
-) -> None:
-    """Its task goes on after days, as in a DAG that was paused."""
+def test_a_job_that_was_stopped_has_timed_out_on_whichever_host_its_attempt_goes_on(*, deaf: bool) -> None:
+    """Also once its lease is gone: its task may go on after days, as in a DAG that was paused."""
     runner: Any = Made(deaf=deaf)
     work = followed(runner)
-    monkeypatch.setattr(leases, "STALE_S", 0.5)
-    assert free_leases(work.store, runner) == [f"train of {work.plan.spec.name}"]
-    with pytest.raises(Interrupted, match="train took longer than 1s and was stopped"):
-        Attempt(work, runner, on_event=print, keep=True).compute(earlier=work.attempt)
+    assert free_leases(work.store, runner) == []  # its follower has said that it has ended
+    for host in (Elsewhere(), runner):
+        with pytest.raises(Interrupted, match="train took longer than 1s and was stopped"):
+            Attempt(work, host, on_event=print, keep=True).compute(earlier=None if host is not runner else work.attempt)
+        assert holder_of(work.store, work.lease) is None
 
 
 def test_the_time_after_the_end_of_a_job_is_none_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,12 @@ def test_the_lease_of_a_container_of_this_engine_is_freed_once_that_is_gone_and_
     assert free_leases(store, runner) == []  # it is followed: for why it ended
     hold.release(lives=True)
     assert free_leases(store, runner) == ["train of shop"]
-    assert holder_of(store, LEASE) is None
+    free = holder_of(store, LEASE)
+    assert free is not None
+    assert (free.holder, free.place, free.end and free.end.exit_code) == ("", None, 75)
+    runner.remove(handle)
+    lease(runner.engine.id).release(lives=True)
+    assert free_leases(store, runner) == ["train of shop"]
+    assert holder_of(store, LEASE) is None  # nobody knows how it ended
     lease("another").release(lives=True)
     assert free_leases(store, runner) == []  # only that engine knows

@@ -17,7 +17,8 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.store import lease as leases
 from ratchet.store.base import Store
-from ratchet.store.lease import Hold, Lease, Waiter, holder_of, mark_ending, new_lease
+from ratchet.store.ending import mark_ending
+from ratchet.store.lease import Hold, Lease, Waiter, holder_of, new_lease
 from ratchet.store.opening import open_store
 from ratchet.store.process import Process
 from tests.waiting import until

@@ -9,9 +9,10 @@ import pytest
 from ratchet.contracts import paths
 from ratchet.store import lease as leases
 from ratchet.store import place as places
-from ratchet.store.lease import Hold, Lease, Waiter, holder_of, mark_ending, new_lease
+from ratchet.store.ending import leave_end, mark_ending
+from ratchet.store.lease import Hold, Lease, Waiter, holder_of, new_lease, read
 from ratchet.store.memory import MemoryStore
-from ratchet.store.place import Place
+from ratchet.store.place import End, Place
 from tests.waiting import until
 
 KEY = paths.lease("shop", "train", "f" * 64)
@@ -75,6 +76,33 @@ def test_a_later_try_of_the_run_on_another_host_does_not_take_it_from_a_dead_hol
     assert hold.is_ours()
     mark_ending(store, KEY, "a", ended=True)  # the small process that ends containers says that this one has ended
     assert taken(later).release()
+
+
+def test_how_a_job_ended_stays_for_its_run_until_another_job_begins(store: MemoryStore) -> None:
+    end = End(exit_code=64, host="gpu-1")
+    hold = taken(waiter(store, "run-1", "a", "here"))
+    hold.point_at("a", datetime.now(UTC), place=HERE)
+    assert hold.hand_over(ended=True, end=end)
+    found = read(store, KEY)
+    assert found is not None
+    assert not leave_end(store, KEY, found._replace(etag="0" * 32), end)  # it has changed meanwhile
+    for name in ("b", "c"):  # the first of them dies
+        waiting = waiter(store, "run-1", name, "elsewhere")
+        hold = taken(waiting)
+        assert waiting.predecessor is not None
+        assert (waiting.predecessor.attempt, waiting.predecessor.end) == ("a", end)
+        hold._over.set()
+        hold._thread.join()
+    assert (stored(store).attempt, stored(store).place, stored(store).end) == ("a", None, end)
+    hold.point_at("c", datetime.now(UTC), place=HERE)
+    assert (stored(store).attempt, stored(store).end) == ("c", None)
+    assert hold.hand_over(ended=True, end=end)
+    found = read(store, KEY)
+    assert found is not None
+    assert leave_end(store, KEY, found, end)  # without a holder
+    other = taken(waiter(store, "run-2", "d", "elsewhere"))
+    assert (stored(store).attempt, stored(store).end) == ("d", None)
+    assert other.release()
 
 
 def test_a_job_without_a_place_ends_with_its_holder_and_is_taken_anywhere(store: MemoryStore) -> None:
