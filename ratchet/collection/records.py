@@ -66,9 +66,12 @@ class Records:
                 gone = f"the run is older than {policy.results} days"
                 self.findings.rest.append(Wholes(_LOGS, gone, None, run.logs))
         for run_id, files in runs.unplanned.items():
-            if any(map(self.is_young, files)):
+            why = "the ledger names it" if run_id in in_ledger else ""
+            if not why and any(map(self.is_young, files)):
+                why = self.young
+            if why:
                 stay.add(run_id)
-                self.findings.keep(_RUNS, self.young, files)
+                self.findings.keep(_RUNS, why, files)
             else:
                 self.findings.rest.append(Wholes(_RUNS, "the run has no plan", None, files))
         self._of_dates(stay)

@@ -77,3 +77,16 @@ def test_a_pipeline_of_which_only_a_mark_is_there_holds_up_no_other(village: Vil
     assert {"marks of dates", "bundles"} <= kinds(found)
     assert [entry.key for entry in village.store.list(paths.nights("tried-once"))] == []
     assert [one.pipeline for one in village.collect()] == [NAME, ""]
+
+
+def test_the_records_of_a_run_that_the_ledger_names_stay_although_its_plan_is_lost(village: Village) -> None:
+    """As after a restore that was not whole. Of a run that no ledger names, they are what a kill has left."""
+    promoted, other = village.night(), village.night()
+    village.promote(promoted)
+    village.clock.days += POLICY.grace + 1
+    nights(village, 1)
+    for run_id in (promoted, other):
+        assert village.store.delete(paths.plan(NAME, run_id))
+    village.collect()
+    left = {entry.key.split("/")[2] for entry in village.store.list(paths.runs(NAME))}
+    assert (promoted in left, other in left) == (True, False)
