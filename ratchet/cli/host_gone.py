@@ -4,6 +4,7 @@ import argparse
 
 from ratchet.cli.model_version import by
 from ratchet.cli.pipelines import add_store
+from ratchet.production.by_hand import check_words
 from ratchet.runs.lost_hosts import say_gone
 from ratchet.store.opening import open_store
 
@@ -26,7 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    for freed in say_gone(open_store(options.store), options.host, by=by(options), because=options.because):
+    who = by(options)
+    check_words(who, options.because)
+    for freed in say_gone(open_store(options.store), options.host, by=who, because=options.because):
         print(f"gone with {options.host}: {freed}; it may begin elsewhere")
     print(f"{options.host} counts as gone, until its reaper is back")
     return 0

@@ -143,3 +143,17 @@ def test_the_verb_says_what_it_freed(
     said = "gone with gpu-2: train of shop, run run-1, attempt a; it may begin elsewhere\n"
     assert capsys.readouterr().out == f"{said}gpu-2 counts as gone, until its reaper is back\n"
     assert [record.by for record in records(kept)] == ["ada"]
+
+
+@pytest.mark.parametrize(("flag", "given"), [("--by", ""), ("--because", " "), ("--because", "it\nburned")])
+def test_the_verb_frees_nothing_without_a_name_and_a_reason(
+    flag: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = open_store((tmp_path / "s").as_uri())
+    kept.prepare()
+    leave(kept)
+    monkeypatch.setattr(lost_hosts, "QUIET_S", 0.0)
+    words = {"--by": "ada", "--because": "it burned", flag: given}
+    assert main(["host-gone", "gpu-2", "--store", kept.uri, *(word for pair in words.items() for word in pair)]) == 64
+    assert capsys.readouterr().err.startswith(f"ratchet host-gone: {flag} is ")
+    assert records(kept) == []
