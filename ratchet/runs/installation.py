@@ -5,7 +5,7 @@ Nothing is changed but a small file in the store, which is deleted again, and wh
 
 import importlib.metadata
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -40,7 +40,7 @@ def diagnose_installation(
     yield diagnose_versions()
     found = list(diagnose_store(store))
     yield from found
-    yield from diagnose_runner()
+    yield from _checked("engine", diagnose_runner)
     uri = environment().tracking_uri
     yield (registry := diagnose_registry(uri))
     yield from _keeping()
@@ -48,16 +48,24 @@ def diagnose_installation(
         yield from diagnose_airflow(airflow_url)
     specs: list[PipelineSpec] = []
     yield from _pipelines(pipelines, specs)
-    yield from _sources(specs)
+    yield from _checked("sources", lambda: _sources(specs))
     yield from _receivers(specs)
     if any(spec.alerts.to for spec in specs):
-        yield from _outside(opened_at)
+        yield from _checked("alerts", lambda: _outside(opened_at))
     if all(one.well for one in (*found, registry)):
         yield from _production(store, uri, specs)
     else:
         which = "store" if registry.well else "registry" if all(one.well for one in found) else "store and the registry"
         text = f"not checked, since the {which} could not be"
         yield Diagnosis(name="production", well=None, text=text)
+
+
+def _checked(name: str, look: Callable[[], Iterator[Diagnosis]]) -> Iterator[Diagnosis]:
+    """What it finds; where a setting is wrong that it needs, a line that says so. The lines after it come as well."""
+    try:
+        yield from look()
+    except ConfigurationError as error:
+        yield Diagnosis(name=name, well=None, text=f"not checked: {error.cause}; {error.remedy}")
 
 
 def diagnose_versions() -> Diagnosis:

@@ -178,6 +178,30 @@ def test_settings_that_are_wrong_or_misspelt(
     ]
 
 
+@pytest.mark.parametrize(
+    ("setting", "given", "left_out"),
+    [
+        ("RATCHET_RUNNER", "podman", "engine"),
+        ("RATCHET_POOL_GPU", "many", "engine"),
+        ("RATCHET_HEARTBEAT_URL", "hc-ping.com", "alerts"),
+    ],
+)
+def test_a_wrong_setting_holds_up_no_line_but_those_that_need_it(
+    setting: str,
+    given: str,
+    left_out: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(setting, given)
+    code, lines = doctor(capsys, "--store", str(tmp_path))
+    assert code == 1
+    assert [(mark, name) for mark, name, _ in lines if mark != "ok"] == [("WRONG", "settings"), ("unchecked", left_out)]
+    assert [text.startswith(f"not checked: {setting}") for mark, _, text in lines if mark == "unchecked"] == [True]
+    assert lines[-1][1] == "production"
+
+
 def test_settings_that_are_given_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     _, lines = doctor(capsys, "--store", str(tmp_path))
     assert lines[0] == ["ok", "settings", "RATCHET_DATA, RATCHET_RUNNER"]
