@@ -47,7 +47,9 @@ def parse_policy(value: object) -> object:
         found = _PAIR.fullmatch(word)
         if word not in _WORDS and (found is None or found[1] not in {*Policy.model_fields} - _WORDS):
             raise ValueError(f"{word!r} is none of {_ALLOWED}")
-        given |= {found[1]: int(found[2])} if found else {word: True}
+        name, number = (found[1], int(found[2])) if found else (word, True)
+        if given.setdefault(name, number) != number:
+            raise ValueError(f"{name} is given twice, as {given[name]} and as {number}")
     try:
         policy = Policy.model_validate(given)
     except ValidationError as error:

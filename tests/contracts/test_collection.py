@@ -27,6 +27,7 @@ def test_a_policy_is_its_defaults_and_what_is_given(text: str, policy: Policy) -
         ("daily", "'daily' is none of weekly, images, results=DAYS"),
         ("weekly=1", "'weekly=1' is none of weekly"),
         ("results=-1", "'results=-1' is none of"),
+        ("results=90,results=9", "results is given twice, as 90 and as 9"),
         ("grace=1", "grace=1: input should be greater than or equal to 2"),
         ("last=0", "last=0: input should be greater"),
         ("results=7", "results=7: input should be greater than or equal to 8: a night may wait 7 days for its answer"),
