@@ -28,7 +28,7 @@ def only_removal(store: Store, pipeline: str, by: str, *, wait_s: float, pause: 
     while (hold := waiter.take()) is None:
         if time.monotonic() > end:
             other = waiter.holder.run_id if waiter.holder else "another process"
-            raise Unavailable(f"{other} holds the rows of {pipeline}", remedy="wait for it, or raise --wait")
+            raise Unavailable(f"{other} holds the rows of {pipeline}", remedy="wait for it, and run the command again")
         pause(_POLL_S)
     try:
         yield hold
