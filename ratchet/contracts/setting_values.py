@@ -52,7 +52,7 @@ def web_address(given: str | None) -> str | None:
 def secret_address(given: str | None) -> str | None:
     """An address that is a secret: the error does not repeat it."""
     if given is not None and not re.fullmatch(r"https?://\S+", given):
-        raise ValueError("it is not an address that begins with https://")
+        raise ValueError("it is not an address that begins with https:// or http://")
     return given
 
 
