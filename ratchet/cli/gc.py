@@ -38,4 +38,6 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps(plain(found), indent=2))
     else:
         print("\n".join(lines(found, settings.gc, apply=options.apply)))
+        if not any(one.pipeline for one in found):
+            print(f"{store.uri} has no run of any pipeline; check --store and {variable('store')} if it should have")
     return 1 if any(one.unchecked for one in found) else 0
