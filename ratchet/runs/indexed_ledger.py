@@ -4,6 +4,8 @@ A change here violates the promise of the project when a model is said to be in 
 name.
 """
 
+import logging
+
 from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.fingerprint import digest
@@ -11,6 +13,8 @@ from ratchet.contracts.run_index import IndexedLedger
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record, champion_of
 from ratchet.store.ledger_chain import read_chain, read_record
+
+_log = logging.getLogger(__name__)
 
 
 def ledger_of(store: Store, model: str, known: IndexedLedger | None) -> IndexedLedger:
@@ -30,7 +34,8 @@ def ledger_of(store: Store, model: str, known: IndexedLedger | None) -> IndexedL
         if newer is None:
             chain = read_chain(store, model, place)
             before, newer = IndexedLedger(), (chain.records, chain.digest)
-    except (CorruptArtifact, OtherRelease):
+    except (CorruptArtifact, OtherRelease) as error:
+        _log.warning("no version of %s is shown as in production, since its ledger cannot be read: %s", model, error)
         return IndexedLedger()
     history, sha256 = newer
     number = before.number + len(history)

@@ -469,7 +469,9 @@ def test_a_change_of_production_after_the_run_is_seen(store: MemoryStore) -> Non
     assert line_of(store).live
 
 
-def test_a_ledger_that_was_exchanged_or_damaged_is_read_as_a_whole(tmp_path: Path) -> None:
+def test_a_ledger_that_was_exchanged_or_damaged_is_read_as_a_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = FileStore(tmp_path)
     made = ran(store, "r", *whole())
     promoted(store, ["6", "7"])
@@ -479,6 +481,7 @@ def test_a_ledger_that_was_exchanged_or_damaged_is_read_as_a_whole(tmp_path: Pat
     first, second = (store.root / paths.record_below(paths.ledger("small"), number) for number in (1, 2))
     second.write_bytes(second.read_bytes() + b" ")
     assert not line_of(store).live
+    assert "no version of small is shown as in production, since its ledger cannot be read: " in caplog.text
     for path in (first, second, store.root / paths.head_below(paths.ledger("small"))):
         path.unlink()
     assert not line_of(store).promoted
