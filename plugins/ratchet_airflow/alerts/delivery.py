@@ -104,7 +104,10 @@ def _keep(alert: Alert, event: str, content: bytes, letters: list[Letter]) -> bo
         record(alert)
         for letter in letters:
             for address in addresses(letter.receiver) or ():
-                Deadline(CALLBACK_S).call(partial(send, letter, address))
+                try:
+                    Deadline(CALLBACK_S).call(partial(send, letter, address))
+                except RatchetError as error:  # the others are asked although this one hangs
+                    _log.warning("alerts.to: %s: an address did not take the alert: %s", letter.receiver, error)
         return True
     if is_new:
         record(alert)

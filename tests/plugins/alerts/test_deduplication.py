@@ -1,5 +1,6 @@
 """Each event is reported once, even if several processes notice it."""
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -12,7 +13,9 @@ from ratchet.contracts.outages import OnAnotherHost
 from ratchet.contracts.stages import StageSettings
 from ratchet.outbox.letter import Letter
 from ratchet.outbox.outbox import Outbox
+from ratchet.outbox.spool import Spool
 from ratchet.store.opening import open_store
+from ratchet_airflow.alerts import delivery
 from ratchet_airflow.alerts.delivery import outbox_of, spool
 from tests.plugins.alerts.callback_context import NIGHT, callbacks, context
 
@@ -209,3 +212,27 @@ def test_the_letter_of_a_stage_that_waits_says_until_when_it_may(
 def test_refused_data_counts_as_a_failure(sent: list[tuple[str, str]]) -> None:
     callbacks(on=("failure",)).on_failure(context(DataRejected("no rows")))
     assert sent == [("refused", "1 of 3")]
+
+
+def test_an_address_that_hangs_holds_up_no_other_one_while_neither_the_store_nor_the_disk_takes_an_alert(
+    sent: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> bool:
+        raise Unavailable("the store does not answer")
+
+    def full(*_: object) -> bool:
+        raise OSError("no space left on device")
+
+    real, end = delivery.send, threading.Event()
+
+    def hangs(letter: Letter, address: str) -> bool:
+        return end.wait(30) if address.endswith(":1") else real(letter, address)
+
+    monkeypatch.setattr(Outbox, "post", away)
+    monkeypatch.setattr(Spool, "keep", full)
+    monkeypatch.setattr(delivery, "send", hangs)
+    monkeypatch.setattr(delivery, "CALLBACK_S", 0.2)
+    monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", "json://127.0.0.1:1 json://127.0.0.1:2")
+    callbacks().on_failure(context(DOWN, try_number=3))
+    end.set()
+    assert sent == [("failure", "3 of 3")]
