@@ -28,10 +28,14 @@ Occasion = Literal[
 ]
 
 
+RECEIVER = r"^[a-z][a-z0-9_-]*$"
+"""The name of a receiver."""
+
+
 class Alerts(Document):
     """The events to report, and their receivers. Addresses are kept outside the file."""
 
-    to: tuple[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$", max_length=60)], ...] = Field(
+    to: tuple[Annotated[str, Field(pattern=RECEIVER, max_length=60)], ...] = Field(
         (),
         description=f"Names of receivers. The address of a name is the setting {ALERTS}<NAME>, or the Airflow "
         "connection ratchet_alerts_<name>.",

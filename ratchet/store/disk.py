@@ -72,7 +72,8 @@ def _explain(error: OSError, path: Path) -> RatchetError:
             f"{what} (as user {os.geteuid()})", remedy="let this user own the store's folder, or choose another store"
         )
     if error.errno == errno.EROFS:
-        return ConfigurationError(what, remedy="mount the store's disk for writing, or choose another store")
+        # As Linux mounts a disk after an error of it.
+        return Unavailable(what, remedy="mount the store's disk for writing; run again if no retry follows")
     if error.errno in _SHAPE:
         return ConfigurationError(what, remedy="move the file or folder at this path of the store away")
     kind = NoAnswer if error.errno in _AWAY else Unavailable

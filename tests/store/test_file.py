@@ -213,7 +213,9 @@ def test_a_failed_write_leaves_nothing(store: FileStore, monkeypatch: pytest.Mon
     assert [path.name for path in (store.root / "a").iterdir()] == ["kept"]
 
 
-@pytest.mark.parametrize(("number", "kind"), [(errno.ESTALE, NoAnswer), (errno.EIO, Unavailable)])
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.ESTALE, NoAnswer), (errno.EIO, Unavailable), (errno.EROFS, Unavailable)]
+)
 def test_a_folder_on_another_host_that_does_not_answer_is_told_from_a_broken_disk(
     store: FileStore, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Unavailable]
 ) -> None:

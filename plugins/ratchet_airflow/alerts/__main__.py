@@ -6,11 +6,13 @@ RATCHET_AIRFLOW_API, as the watch does. It prints no address.
 
 import argparse
 import logging
+import os
 import re
 import sys
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from ratchet.contracts.alerts import RECEIVER
 from ratchet.contracts.environment import alert_variable, environment
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
 from ratchet.contracts.masking import Mask
@@ -27,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = str(parser.parse_args(arguments).receiver)
     logging.getLogger("ratchet.alerts").setLevel(logging.ERROR)  # what is wrong is said below
     try:
+        if not re.fullmatch(RECEIVER, name):
+            raise ConfigurationError(f"{name!r} is no name of a receiver", remedy="name one of alerts.to of a pipeline")
         if environment().airflow_api is not None:
             delivery.ask_airflow(named_server("test message").receiver)
         addresses = delivery.addresses(name)
@@ -64,4 +68,6 @@ def refusal(address: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # a thread of Apprise's may still wait for an address that does not end its answer

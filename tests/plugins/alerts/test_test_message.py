@@ -50,3 +50,10 @@ def test_a_receiver_without_an_address_is_one_line(
         "alerts: nobody has no address; to do: set RATCHET_ALERTS_NOBODY, or create the Airflow connection "
         "ratchet_alerts_nobody\n"
     )
+
+
+def test_what_is_no_name_of_a_receiver_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["a b"]) == ExitCode.BAD_CONFIGURATION
+    assert capsys.readouterr().err == (
+        "alerts: 'a b' is no name of a receiver; to do: name one of alerts.to of a pipeline\n"
+    )
