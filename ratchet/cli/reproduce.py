@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runner",
         choices=("process", "docker"),
-        help="how stages run (default: docker where an engine answers, else process)",
+        help="how stages run (default: docker where an engine is set up, else process)",
     )
     parser.add_argument(
         "--tolerance",

@@ -66,7 +66,8 @@ def await_engine(limit_s: float) -> None:
         if reason := engine_available():
             raise EngineSilent(
                 f"no Docker engine answers: {reason}",
-                remedy=f"start one (scripts/engine.sh), or use --runner process or {variable('runner')}=process",
+                remedy="start one (scripts/engine.sh), or run stages as processes: `ratchet run --runner process`, "
+                f"in Airflow {variable('runner')}=process",
             )
 
     retry_unavailable(ask, limit_s)

@@ -77,8 +77,9 @@ def test_processes_are_chosen_on_request_and_where_no_engine_is_set_up_and_never
     assert "NO DOCKER ENGINE" in choose_runner(None)[1]
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     for wanted in (None, "docker"):
-        with pytest.raises(Unavailable, match="no Docker engine answers: "):
+        with pytest.raises(Unavailable, match="no Docker engine answers: ") as silent:
             choose_runner(wanted)
+        assert "`ratchet run --runner process`, in Airflow RATCHET_RUNNER=process" in str(silent.value)
     with pytest.raises(ConfigurationError, match="runner 'podman' is unknown; allowed: process, docker"):
         choose_runner("podman")
 
