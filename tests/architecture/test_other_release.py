@@ -13,6 +13,7 @@ from ratchet.contracts.errors import CorruptArtifact, OtherRelease, Unavailable
 ROOT = Path(__file__).resolve().parents[2]
 WHY = {
     "plugins/ratchet_airflow/watch/digest.py": "the digest has a line for that pipeline, or begins a day before",
+    "plugins/ratchet_airflow/watch/watched.py": "an older plan says whom to alert",
     "plugins/ratchet_airflow/reaper.py": "the container of the run stays",
     "ratchet/cli/stage.py": "says so as the end of the stage",
     "ratchet/outbox/incidents.py": "the incident is left",

@@ -120,13 +120,13 @@ def test_what_cannot_be_checked_is_said_in_a_line_and_in_the_exit_code_and_fails
     assert CollectOperator(task_id="collect").execute({}) > 0
 
 
-@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
 def test_a_store_without_a_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["gc", "--store", str(tmp_path / "another")]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith(f"file://{tmp_path}/another has no run of any pipeline; check --store and RATCHET_STORE")
 
 
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
 def test_people_are_told_that_the_weekly_collection_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ratchet_airflow import collection
 

@@ -214,6 +214,7 @@ def test_refused_data_counts_as_a_failure(sent: list[tuple[str, str]]) -> None:
     assert sent == [("refused", "1 of 3")]
 
 
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise's own import
 def test_an_address_that_hangs_holds_up_no_other_one_while_neither_the_store_nor_the_disk_takes_an_alert(
     sent: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
