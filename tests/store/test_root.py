@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.cli.main import main
-from ratchet.contracts.errors import ConfigurationError
+from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.store.file import FileStore
 
 FOLDER = Path(__file__).resolve().parents[2] / "dags" / "pipelines" / "search-ranking"
@@ -54,9 +54,9 @@ def test_a_disk_that_is_mounted_for_reading_alone_is_no_matter_of_its_owner(read
     store = FileStore(read_only)
     store.prepare()
     assert store.read("a") == b"1"
-    with pytest.raises(ConfigurationError, match=r"Read-only file system; to do: mount the store's disk for writing"):
+    with pytest.raises(Unavailable, match=r"Read-only file system; to do: mount the store's disk for writing"):
         store.create("b", b"2")
-    with pytest.raises(ConfigurationError, match=r"Read-only file system; to do: mount the store's disk for writing"):
+    with pytest.raises(Unavailable, match=r"Read-only file system; to do: mount the store's disk for writing"):
         FileStore(read_only / "new").prepare()
 
 
