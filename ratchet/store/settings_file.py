@@ -9,7 +9,10 @@ _Found = TypeVar("_Found")
 
 
 def whole(read: Callable[[], _Found], broken: type[Exception]) -> _Found:
-    """What a file of settings says. Another program may be writing it in place: it is read again for a second."""
+    """What a file of settings says. Another program may be writing it in place: it is read again for a second.
+
+    It sleeps between two looks, since nothing says when that program has ended its write.
+    """
     for _ in range(_LOOKS - 1):
         try:
             return read()
