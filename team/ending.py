@@ -12,7 +12,7 @@ def end_stages(stack: Stack, console: Console, verb: str) -> None:
     """Stop what starts stages, and end all of them. Raises Unavailable if some are there afterwards."""
     if stack.members():
         # So that none of them resumes what ends now, or keeps its lease.
-        stack.compose("stop", "scheduler", "triggerer", "worker", "worker-gpu")
+        stack.compose("stop", "scheduler", "triggerer", "follower", "worker", "worker-gpu")
     for _ in range(_ROUNDS):  # a request to start one may have been on its way
         stages = stack.stages()
         if not stages:

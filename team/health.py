@@ -32,7 +32,7 @@ def main(arguments: list[str], addresses: Mapping[str, str] = ADDRESSES) -> int:
     """Print what is wrong, if anything."""
     component = " ".join(arguments)
     try:
-        own = {"worker": _worker, "watch": _watch, "reaper": _reaper}.get(component)
+        own = {"worker": _worker, "watch": _watch, "reaper": _reaper, "follower": _follower}.get(component)
         wrong = own() if own is not None else _wrong(component, addresses[component])
     except (OSError, ValueError, LookupError) as error:
         wrong = f"{type(error).__name__}: {error}"
@@ -74,10 +74,15 @@ def _reaper() -> str | None:
     return _touched("reaper-alive")
 
 
-def _touched(name: str) -> str | None:
+def _follower() -> str | None:
+    """What is wrong, also with the engine or the store: it looks every few seconds."""
+    return _touched("follower-alive", 60)
+
+
+def _touched(name: str, round_s: float = _ROUND_S) -> str | None:
     """What is wrong with a server, by the file that it touches."""
     age = time.time() - (_LOGS / name).stat().st_mtime
-    return None if age < _ROUND_S else f"its last round ended {age:.0f} s ago"
+    return None if age < round_s else f"its last round ended {age:.0f} s ago"
 
 
 if __name__ == "__main__":

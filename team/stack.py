@@ -30,7 +30,7 @@ from team.settings import Settings
 """The label by which the engine's filter marks the stage containers of a stack."""
 ONCE = frozenset({"init"})
 """Services that run once and end."""
-WORKING = ("engine", "worker-gpu", "reaper", "logs")
+WORKING = ("engine", "worker-gpu", "follower", "reaper", "logs")
 """The services on a host that only has a worker."""
 _COMPOSE_S = 600
 _GRACE = re.compile(r"[0-9]{1,6}")
@@ -180,6 +180,7 @@ class Stack:
         """The number of each service that may differ from one."""
         counts = {"worker": self.settings.workers, "worker-gpu": self.settings.gpu_workers}
         counts |= dict.fromkeys(self.settings.elsewhere, 0)
+        counts["follower"] = 0  # of a host that only works: here the triggerer reaches the engine
         counts["pipelines"] = int(self.settings.has_git)
         policy = parse_policy(self.settings.gc)
         counts["rows"] = int(isinstance(policy, Policy) and policy.weekly)

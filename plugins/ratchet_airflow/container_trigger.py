@@ -1,5 +1,7 @@
 """The trigger that follows the container of a stage in the triggerer, while the stage's task is deferred.
 
+Where the follower of another host follows the container, it looks for what that one says in the store.
+
 A change here violates the promise of the project when a triggerer that stops, or loses its triggers to another one,
 ends a container.
 """
@@ -19,11 +21,13 @@ from urllib.parse import urljoin
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from ratchet.contracts.errors import NoAnswer
+from ratchet.runners.engine import EngineSilent
 from ratchet_airflow.progress import fields_of, level_of, line_of
 
 if TYPE_CHECKING:
     from ratchet.runners.docker import DockerRunner
     from ratchet.runs.events import Event
+    from ratchet.runs.left_elsewhere import FarFollower
     from ratchet.runs.left_job import Follower
 
 _MOST = 1000
@@ -37,17 +41,24 @@ _log = logging.getLogger("ratchet.stage")
 
 
 class ContainerTrigger(BaseTrigger):
-    """Follows a container until its task has to go on. request: of the stage, as JSON; store: its URI."""
+    """Follows a container until its task has to go on. request: of the stage, as JSON; store: its URI.
 
-    def __init__(self, *, store: str, request: str) -> None:
+    left: where the task has left it to the follower of its host, in the store; without it, this engine has it.
+    """
+
+    def __init__(self, *, store: str, request: str, left: str | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # Airflow's own has no types
-        self.store, self.request = store, request
+        self.store, self.request, self.left = store, request, left
         self._token = token_hex(2)  # of this object: another triggerer that has the same trigger is another holder
         self._over, self._fired = Signal(), False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """The path of the class, and what makes an equal trigger in another process."""
-        return f"{__name__}.{type(self).__name__}", {"store": self.store, "request": self.request}
+        return f"{__name__}.{type(self).__name__}", {
+            "store": self.store,
+            "request": self.request,
+            **({"left": self.left} if self.left is not None else {}),  # a release before does not know it
+        }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event: why the task has to go on (`why`), whether it may be deferred again (`again`), and its `log`."""
@@ -60,8 +71,8 @@ class ContainerTrigger(BaseTrigger):
             self._over.set()
         error = following.exception()
         self._fired = True
-        # A store that is away is no reason to hold a worker for the rest of a training, once it is back.
-        again = isinstance(error, NoAnswer)
+        # A store or an engine that is away is no reason to hold a worker for the rest of a training, once it is back.
+        again = isinstance(error, (NoAnswer, EngineSilent))
         fired = following.result() if error is None else {"why": str(error), "again": again}
         yield TriggerEvent(fired)  # type: ignore[no-untyped-call] # Airflow's own has no types
 
@@ -81,10 +92,11 @@ class ContainerTrigger(BaseTrigger):
         why = self._open().follow()
         return {"why": why.text, "again": why.again, "log": why.log}
 
-    def _open(self) -> "Follower":
+    def _open(self) -> "Follower | FarFollower":
         from ratchet.contracts.errors import Unavailable
         from ratchet.contracts.request import StageRequest
         from ratchet.runs.history import plan_of
+        from ratchet.runs.left_elsewhere import FarFollower
         from ratchet.runs.left_job import Follower
         from ratchet.store.opening import open_store
 
@@ -92,6 +104,8 @@ class ContainerTrigger(BaseTrigger):
         plan = plan_of(store, request.spec.name, request.run_id)
         if plan is None:
             raise Unavailable(f"the plan of run {request.run_id} is not in the store")
+        if self.left is not None:
+            return FarFollower(store, plan, request, self.left, over=self._over, on_event=_log_event)
         name = f"{request.attempt}-{self._token}"
         return Follower(store, plan, request, _engine(), name=name, over=self._over, on_event=_log_event)
 

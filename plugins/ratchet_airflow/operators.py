@@ -13,6 +13,7 @@ from ratchet.contracts.errors import Preempted
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import TRAININGS, Stage, StageSettings
+from ratchet_airflow.leaving import left_to, who_is_away
 from ratchet_airflow.links import links_of
 from ratchet_airflow.outages import USUAL, OnOutage, goes_on, waits_for_outages
 from ratchet_airflow.plans import find_plan
@@ -40,8 +41,8 @@ class StageOperator(ResumableJobMixin, FollowsItself):
     attempt's name before its container starts. A try whose worker died leaves both behind, and the next try follows the
     same container. After a clear the name is dropped, and the container of an earlier try is ended first.
 
-    With RATCHET_DEFER_SECONDS the task leaves a container that runs longer to the triggerer. It is deferred then, and
-    the same try goes on with `go_on`.
+    With RATCHET_DEFER_SECONDS the task leaves a container that runs longer to the triggerer, or to the follower of its
+    host. It is deferred then, and the same try goes on with `go_on`.
     """
 
     ui_color = "#e0f2f1"
@@ -92,6 +93,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
     def _bring_to_end(self, context: Mapping[str, Any], begun: Mapping[str, Any] | None) -> str:
         from ratchet.runners.choice import planned_runner
         from ratchet.runs.attempt import Attempt
+        from ratchet.runs.left_elsewhere import take_back
         from ratchet.runs.left_job import left_work
         from ratchet.runs.leftovers import read_leftovers
         from ratchet.runs.stage_record import StageRecord
@@ -114,6 +116,8 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             name, late = _attempt_name(context), Waits(context, SOURCE)
             settled: Outcome | Work | None = None
             if begun is not None:
+                if begun.get("left"):
+                    take_back(store, begun["left"])
                 settled = left_work(store, plan, begun["request"], begun["because"], runner)
             self._goes_on = settled is not None
             if settled is None:
@@ -131,7 +135,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
                 )  # fmt: skip
                 if self._killed:
                     self._attempt.interrupt()
-                self._compute(settled, context, fresh=fresh)
+                self._compute(settled, runner, context, fresh=fresh)
                 settled = self._outcome
             left = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
             record.last_lines, record.log = left
@@ -152,7 +156,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             self._follow_ledger(store, plan)
         return f"{plan.store}/{outcome.manifest}"
 
-    def _compute(self, work: "Work", context: Mapping[str, Any], *, fresh: bool) -> None:
+    def _compute(self, work: "Work", runner: "Runner", context: Mapping[str, Any], *, fresh: bool) -> None:
         """Compute, or follow, by way of the mixin. Raises TaskDeferred where the container is left.
 
         Another run that computes the same for long is waited for without a worker, within the time of the stage.
@@ -167,7 +171,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             else:
                 self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
         except LeftRunning:
-            self._defer(work)
+            self._defer(work, runner)
         except (Elsewhere, OtherRun) as error:
             states = context.get("task_state_store")
             if fresh and states is not None:  # the next look is as fresh: it ends the container, and does not follow it
@@ -188,7 +192,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             self.log.warning("production: %s", line)
 
     def _leave(self, runner: "Runner", *, again: bool) -> "Leave":
-        """When the container is left to the triggerer; never a process, which ends with its task. again: once more."""
+        """When the container is left; never a process, which ends with its task. again: once more."""
         from ratchet.runners.following import Leave
         from ratchet.runs.live_metrics import is_in_wandb
 
@@ -199,28 +203,24 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         return Leave(every_s) if stays else Leave(every_s, self._may_leave)
 
     def _may_leave(self) -> bool:
-        from ratchet_airflow.container_trigger import is_triggerer_well
-
         if self._killed:
             return False
-        well = is_triggerer_well()
-        if not well:
-            self.log.info("no triggerer is healthy, so this task follows its container itself")
-        return well
+        away = who_is_away()
+        if away:
+            self.log.info("%s, so this task follows its container itself", " and ".join(away))
+        return not away
 
-    def _defer(self, work: "Work") -> NoReturn:
-        """Leave the container to the triggerer, and go on with `go_on` when that says so."""
-        from ratchet_airflow.container_trigger import ContainerTrigger
-
+    def _defer(self, work: "Work", runner: "Runner") -> NoReturn:
+        """Leave the container, and go on with `go_on` when the trigger says so."""
         if self._killed:  # it came too late for `compute` to see it
             self._attempt.interrupt()
             raise Preempted(f"{self.stage} received a notice to stop")
-        request = work.request.model_copy(update={"attempt": self._attempt.followed}).model_dump_json(by_alias=True)
-        self.log.info("it runs for long: the triggerer follows its container from here on")
+        who, trigger, kwargs = left_to(work, runner, self._attempt.followed)
+        self.log.info("it runs for long: %s follows its container from here on", who)
         self.defer(
-            trigger=ContainerTrigger(store=work.plan.store, request=request),
+            trigger=trigger,
             method_name="go_on",
-            kwargs={"request": request, "because": work.because, "preemptions": self._attempt.preemptions},
+            kwargs={**kwargs, "preemptions": self._attempt.preemptions},
             timeout=timedelta(seconds=work.timeout_s + work.grace_s + _LATE_S),
         )
 

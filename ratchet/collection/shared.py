@@ -10,7 +10,7 @@ from collections import defaultdict
 from ratchet.collection.findings import Findings, Named, Wholes
 from ratchet.collection.kept_runs import DAY_NS
 from ratchet.collection.roots import Roots
-from ratchet.contracts import outbox_paths, paths
+from ratchet.contracts import left_paths, outbox_paths, paths
 from ratchet.contracts.collection import Policy
 from ratchet.store.base import Entry, Store
 
@@ -30,11 +30,8 @@ def survey_shared(store: Store, roots: Roots, plans: Named, policy: Policy, now_
                 found.keep(kind, f"younger than {policy.grace} days", [entry])
             else:
                 found.rest.append(Wholes(kind, "no plan that stays names it", entry, ()))
-    for entry in list(store.list(outbox_paths.EVERY)):
-        if now_ns - entry.modified_ns < policy.results * DAY_NS:
-            found.keep("messages", f"younger than {policy.results} days", [entry])
-        else:
-            found.rest.append(Wholes("messages", f"older than {policy.results} days", entry, ()))
+    for kind, place in (("messages", outbox_paths.EVERY), ("what followers of hosts have said", left_paths.EVERY)):
+        _by_age(found, kind, list(store.list(place)), policy, now_ns)
     by_chain: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in store.list(paths.shadow()):
         _, model, chain, *_ = entry.key.split("/")
@@ -45,3 +42,12 @@ def survey_shared(store: Store, roots: Roots, plans: Named, policy: Policy, now_
         else:
             found.rest.append(Wholes("winners of backfills", "no run of the backfill stays", None, tuple(entries)))
     return found
+
+
+def _by_age(found: Findings, kind: str, entries: list[Entry], policy: Policy, now_ns: int) -> None:
+    """What stays as long as results do."""
+    for entry in entries:
+        if now_ns - entry.modified_ns < policy.results * DAY_NS:
+            found.keep(kind, f"younger than {policy.results} days", [entry])
+        else:
+            found.rest.append(Wholes(kind, f"older than {policy.results} days", entry, ()))

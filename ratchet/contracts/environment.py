@@ -173,7 +173,14 @@ class Environment(BaseModel):
         ge=0,
         examples=["60"],
         description="Seconds after which a task of Airflow leaves its container to the triggerer, which needs the "
-        "engine and the environment of a worker. 0: never. Default: 0; with `make serve` and `make up`: 60.",
+        "engine and the environment of a worker; see RATCHET_FOLLOWER. 0: never. Default: 0; with `make serve` and "
+        "`make up`: 60.",
+    )
+    follower: Literal["triggerer", "host"] = Field(
+        "triggerer",
+        examples=["host"],
+        description="Who follows such a container: triggerer, which needs the engine of this host; or host: the "
+        "follower beside it, python -m ratchet_airflow.follower. Default: triggerer.",
     )
     gc: Annotated[Policy, BeforeValidator(parse_policy)] = Field(
         Policy(),

@@ -11,6 +11,7 @@ time is not over, or does not say that one has ended.
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event as Signal
@@ -72,7 +73,7 @@ class Follower:
     """Follows the job of a request until its attempt has to go on.
 
     name: a holder's name that no other one has. over: set when it is to follow no longer; the job goes on then, and
-    another follower may have it.
+    another follower may have it. positions: where it keeps how far the log of a job was handed on.
     """
 
     def __init__(
@@ -85,10 +86,11 @@ class Follower:
         name: str,
         over: Signal,
         on_event: OnEvent,
+        positions: Callable[[str], PositionFile] = PositionFile,
     ) -> None:
         self._work = Work(store=store, plan=plan, request=request, because="")
         self._runner, self._name, self._on_event = runner, name, on_event
-        self._over = over
+        self._over, self._positions = over, positions
         self._ended, self._noticed = False, math.inf
         """Whether the job has ended; the `time.monotonic()` of its first notice to stop."""
         self._end: End | None = None
@@ -141,7 +143,7 @@ class Follower:
             suppress(LeftRunning),
             live_metrics(work.plan, work.request.stage, self._on_event) as hear,
             job.keys(),
-            PositionFile(handle) as kept,
+            self._positions(handle) as kept,
         ):
             position, answered = kept.read(), time.monotonic()
             while not self._over.is_set():

@@ -1,4 +1,4 @@
-"""The layout of the store is known to one module, to that of the outbox, and to that of the rights to write. Code that needs a key, or a part of one, asks `paths`.
+"""The layout of the store is known to one module, to those of the outbox and of what is left, and to that of the rights to write. Code that needs a key, or a part of one, asks `paths`.
 
 Left out: `team/backup_folder.py`, since a backup has a manifest of its own, and addresses of web pages, which begin with `/`.
 """
@@ -15,11 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(paths.__file__)
 OUTBOX = HOME.with_name("outbox_paths.py")
 """The keys of alerts that wait."""
+LEFT = HOME.with_name("left_paths.py")
+"""The keys of containers that were left to the follower of their host."""
 RIGHTS = HOME.with_name("writing_rights.py")
 """Patterns of keys, for the rights of credentials."""
-OTHERS = {ROOT / "team" / "backup_folder.py", RIGHTS, OUTBOX}
+OTHERS = {ROOT / "team" / "backup_folder.py", RIGHTS, OUTBOX, LEFT}
 PLACES = (
-    "accumulation|alerts|attempts|builds|bundles|checkpoints|days|index|leases|ledger|nights|outbox|published|releases"
+    "accumulation|alerts|attempts|builds|bundles|checkpoints|days|index|leases|ledger|left|nights|outbox|published|releases"
     "|removals|runs"
     "|shadow|tables|versions"
 )
@@ -47,5 +49,5 @@ def test_a_key_is_recognised_with_and_without_a_slash_at_its_end(text: str) -> N
 
 
 def test_every_place_of_the_store_is_looked_for() -> None:
-    made = HOME.read_text(encoding="utf-8") + OUTBOX.read_text(encoding="utf-8")
+    made = HOME.read_text(encoding="utf-8") + OUTBOX.read_text(encoding="utf-8") + LEFT.read_text(encoding="utf-8")
     assert {*re.findall(r'join\("([a-z]+)"', made)} == {*PLACES.split("|")}

@@ -1,0 +1,86 @@
+"""`python -m ratchet_airflow.follower`: the follower, a server beside an engine that the triggerer does not reach.
+
+It follows the containers that tasks of its host have left to it (RATCHET_FOLLOWER=host), with a worker's keys of the
+store and of MLflow; it has neither Airflow's database nor its server. It runs until SIGTERM. Killed at any time it
+loses nothing: the next one goes on with the same containers. See docs/adr/081.
+
+A change here violates the promise of the project when a follower that hangs counts as well.
+"""
+
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+
+from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.masking import masked_logger
+from ratchet.runners.choice import await_engine
+from ratchet.runners.docker import DockerRunner
+from ratchet.runs.host_follower import HostFollower
+from ratchet.runs.left_elsewhere import LOOK_S
+from ratchet.store.opening import open_store
+from ratchet_airflow import settings
+from ratchet_airflow.alerts.delivery import log_file
+from ratchet_airflow.run_id import installation
+
+_LIMIT_S = 300
+"""A look that takes longer hangs: the process ends, and what supervises it starts it again."""
+_WELL_S = 60.0
+_STOP_S = 15.0
+_log = masked_logger("ratchet.follower")
+
+
+def main() -> int:
+    """Follow until SIGTERM."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # else each look is two lines of its
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        store = open_store(settings.read().store)
+        await_engine(0)
+    except RatchetError as error:
+        sys.stderr.write(f"follower: {error}\n")
+        return int(error.code)
+    follower = HostFollower(store, DockerRunner(), installation())
+    _log.info("the follower follows what tasks of this host leave to it, in %s", store.uri)
+    failing = ""
+    while not stop.is_set():
+        signal.alarm(_LIMIT_S)
+        try:
+            follower.look()
+            failing = ""
+            with suppress(OSError):
+                alive_file().touch()
+        except RatchetError as error:
+            if failing != error.cause:
+                _log.warning("the follower cannot look for what was left, and looks again: %s", error)
+            failing = error.cause
+        stop.wait(LOOK_S)
+    signal.alarm(0)
+    follower.stop(_STOP_S)
+    return 0
+
+
+def alive_file() -> Path:
+    """What it touches after each good look."""
+    return log_file().with_name("follower-alive")
+
+
+def is_follower_well() -> bool:
+    """Whether the follower of this host has looked a moment ago."""
+    try:
+        return time.time() - alive_file().stat().st_mtime < _WELL_S
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # a thread may still wait for the engine

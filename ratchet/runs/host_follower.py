@@ -1,0 +1,117 @@
+"""The follower of a host: it follows the jobs beside its engine that tasks have left to it, each in a thread.
+
+A change here violates the promise of the project when a follower that stops, or begins again, ends a job or loses one,
+or when one job that cannot be followed holds up the others.
+"""
+
+import logging
+import time
+from collections import defaultdict
+from secrets import token_hex
+from threading import Event as Signal
+from threading import Thread
+
+from ratchet.contracts import left_paths
+from ratchet.contracts.errors import NoAnswer, RatchetError, Unavailable
+from ratchet.contracts.request import StageRequest
+from ratchet.contracts.stored import read_stored
+from ratchet.runners.docker import DockerRunner
+from ratchet.runners.engine import EngineSilent
+from ratchet.runs.history import plan_of
+from ratchet.runs.left_elsewhere import answer
+from ratchet.runs.left_job import Follower, Why
+from ratchet.runs.passed_lines import PassedLines
+from ratchet.store.base import Store
+
+_log = logging.getLogger(__name__)
+
+
+class HostFollower:
+    """The follower of the engine that `runner` reaches, for an installation."""
+
+    def __init__(self, store: Store, runner: DockerRunner, installation: str) -> None:
+        self._store, self._runner, self._installation = store, runner, installation
+        self._jobs: dict[str, _LeftJob] = {}
+        """By their place."""
+
+    def look(self) -> None:
+        """Begin with what was left, pass lines on, and let go what its task has taken back. Returns at once."""
+        listed: dict[str, set[str]] = defaultdict(set)
+        for entry in list(self._store.list(left_paths.host(self._installation, self._runner.engine.id))):
+            listed[left_paths.place_of(entry.key)].add(entry.key)
+        for place, job in list(self._jobs.items()):
+            if left_paths.job(place) not in listed[place]:
+                job.over.set()  # its task goes on, and has the lease or will take it
+            else:
+                job.lines.pass_on(sum(map(left_paths.is_lines, listed[place])))
+            if not job.is_alive():
+                del self._jobs[place]
+        for place, keys in listed.items():
+            if left_paths.job(place) not in keys or left_paths.why(place) in keys:
+                continue
+            if place not in self._jobs:
+                self._jobs[place] = _LeftJob(self._store, self._runner, place)
+                self._jobs[place].start()
+            if left_paths.end(place) in keys:
+                self._jobs[place].end()
+
+    def stop(self, for_s: float) -> None:
+        """Follow nothing any more; the jobs go on, and the next follower has them. for_s: waits so long at most."""
+        until = time.monotonic() + for_s
+        for job in self._jobs.values():
+            job.over.set()
+        for job in self._jobs.values():
+            job.join(max(until - time.monotonic(), 0))
+
+
+class _LeftJob(Thread):
+    """Follows one job. over: set when it is to follow it no longer."""
+
+    def __init__(self, store: Store, runner: DockerRunner, place: str) -> None:
+        super().__init__(name="follow", daemon=True)
+        self.over, self.lines = Signal(), PassedLines(store, place)
+        self._store, self._runner, self._place = store, runner, place
+        self._ending = False
+
+    def end(self) -> None:
+        """End the job, which has its whole grace: a person has ended its task."""
+        self._ending = True
+        self.over.set()
+
+    def run(self) -> None:
+        """Follow it, and write why its task has to go on. What could not be asked is asked again by the next look."""
+        try:
+            why = self._follow()
+        except (NoAnswer, EngineSilent) as error:
+            _log.warning("%s: %s", self._place, error)
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, the task of the job is not to wait for it
+            _log.warning("%s: it is not followed: %s", self._place, error)
+            why = Why(str(error), again=False)
+        if self.over.is_set() and not self._ending:
+            return
+        try:
+            while self.lines.pass_on(0):
+                pass
+            answer(self._store, self._place, why)
+        except RatchetError as error:
+            _log.warning("%s: %s", self._place, error)
+
+    def _follow(self) -> Why:
+        where = left_paths.job(self._place)
+        request = read_stored(StageRequest, self._store.read(where), where=where)
+        plan = plan_of(self._store, request.spec.name, request.run_id)
+        if plan is None:
+            raise Unavailable(f"the plan of run {request.run_id} is not in the store")
+        name = f"{request.attempt}-{token_hex(2)}"
+        follower = Follower(
+            self._store, plan, request, self._runner, name=name, over=self.over, on_event=self.lines.hear,
+            positions=self.lines.positions,
+        )  # fmt: skip
+        _log.info("follows %s of %s, run %s", request.stage, request.spec.name, request.run_id)
+        why = follower.follow()
+        if self._ending:
+            follower.end()
+            why = Why("a person has ended it", again=False)
+        _log.info("%s of %s, run %s: %s", request.stage, request.spec.name, request.run_id, why.text)
+        return why

@@ -1,0 +1,101 @@
+"""A job that a task has left to the follower of its host, whose engine Airflow's triggerer does not reach.
+
+The task leaves its request in the store (`leave`). The follower of that host (`ratchet.runs.host_follower`) follows the
+job as the triggerer does beside its own engine, passes its lines on, and writes why the task has to go on. The trigger
+looks for that (`FarFollower`). Where any of this is lost, the lease and the result say the same, a little later.
+
+A change here violates the promise of the project when a task waits for a follower that is gone, or when a job is ended
+because a follower or the store is away.
+"""
+
+import json
+import time
+from secrets import token_hex
+from threading import Event as Signal
+
+from ratchet.contracts import left_paths
+from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.request import RunPlan, StageRequest
+from ratchet.runners.runner import Engine
+from ratchet.runs.left_job import Why
+from ratchet.runs.passed_lines import read_lines
+from ratchet.runs.work import OnEvent, Work
+from ratchet.store.base import Store
+from ratchet.store.lease import Silence, holder_of
+
+LOOK_S = 5.0
+"""Seconds between two looks."""
+
+
+def leave(store: Store, plan: RunPlan, request: StageRequest, engine: Engine) -> str:
+    """Leave a job to the follower of its host. engine: where it lives. Returns its place in the store."""
+    place = left_paths.left(plan.installation, engine.id, f"{request.attempt}-{token_hex(4)}")
+    store.create(left_paths.job(place), request.model_dump_json(by_alias=True).encode())
+    return place
+
+
+def take_back(store: Store, place: str) -> None:
+    """Delete what was left: its task goes on. A follower that still follows the job stops."""
+    for entry in sorted(store.list(place), key=lambda entry: entry.key != left_paths.job(place)):  # that one first
+        store.delete(entry.key)
+
+
+class FarFollower:
+    """A job that the follower of another host follows, as the triggerer sees it. It has the methods of `Follower`.
+
+    over: set when it is to look no longer.
+    """
+
+    def __init__(
+        self, store: Store, plan: RunPlan, request: StageRequest, place: str, *, over: Signal, on_event: OnEvent
+    ) -> None:
+        self._work = Work(store=store, plan=plan, request=request, because="")
+        self._place, self._over, self._on_event = place, over, on_event
+
+    def follow(self) -> Why:
+        """Block until the task has to go on, or it is over. A store that is away is waited for."""
+        silence = Silence()
+        while not self._over.is_set():
+            try:
+                why = self._look(silence)
+            except Unavailable:
+                why = None
+            if why is not None:
+                return why
+            self._over.wait(LOOK_S)
+        return Why("it was left", again=True)
+
+    def end(self) -> None:
+        """Have the follower of its host send the job a notice to stop. Where none comes, the reaper does."""
+        self._work.store.create(left_paths.end(self._place), b"")
+
+    def _look(self, silence: Silence) -> Why | None:
+        store, asked = self._work.store, time.monotonic()
+        listed = list(store.list(self._place))
+        for event in read_lines(store, listed):
+            self._on_event(event)
+        if any(entry.key == left_paths.why(self._place) for entry in listed):
+            return _read(store, left_paths.why(self._place))
+        held = holder_of(store, self._work.lease)
+        if held is None:
+            return Why("its lease is gone", again=True)
+        if held.attempt != self._work.attempt:
+            return Why("its lease is another attempt's", again=True)
+        if silence.is_stale(held, asked):
+            return Why("the follower of its host is silent", again=True)
+        return None
+
+
+def answer(store: Store, place: str, why: Why) -> None:
+    """Write why the task of a job has to go on."""
+    said = {"text": why.text, "again": why.again, "log": why.log}
+    store.create(left_paths.why(place), json.dumps(said).encode())
+
+
+def _read(store: Store, key: str) -> Why:
+    """Of another release, or damaged: the task goes on in any case, and sees the job."""
+    try:
+        said = json.loads(store.read(key))
+        return Why(str(said["text"]), again=bool(said["again"]), log=said["log"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return Why("what the follower of its host says is not understood", again=True)

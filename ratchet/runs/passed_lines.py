@@ -1,0 +1,142 @@
+"""The lines of a job, passed on through the store: by the follower of its host, to the log of its task elsewhere.
+
+The whole log is stored at the job's end; these are for people who look at the task meanwhile. So they are few, and what
+is too much is counted.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from threading import Lock
+
+from ratchet.contracts import left_paths
+from ratchet.contracts.errors import RatchetError
+from ratchet.runners.log.position import Position, PositionFile
+from ratchet.runs.events import Event
+from ratchet.store.base import Entry, Store
+
+_MOST_PARTS = 20
+"""Parts of a job that may wait for who reads them: while the triggerer is away, nobody does."""
+_MOST_BYTES = 1 << 20
+"""Of lines that are not yet in a part."""
+_A_PART = 1000
+"""Lines."""
+
+
+class PassedLines:
+    """Lines that wait to be passed on. place: of the job, in `left_paths`.
+
+    A line that a follower has heard and not passed on when it dies is heard by the next one: until then the position in
+    the log stays where it was.
+    """
+
+    def __init__(self, store: Store, place: str) -> None:
+        self._store, self._place = store, place
+        self._lines: deque[_Waiting] = deque()
+        self._bytes = self._dropped = self._number = 0
+        self._changing, self._passing = Lock(), Lock()
+
+    def hear(self, event: Event) -> None:
+        """Take a line, which has no secrets. What is too much is only counted."""
+        line = json.dumps(asdict(event), default=str).encode()
+        with self._changing:
+            if self._bytes + len(line) > _MOST_BYTES:
+                self._dropped += 1
+                return
+            self._lines.append(_Waiting(line))
+            self._bytes += len(line)
+
+    def positions(self, handle: str) -> PositionFile:
+        """What keeps how far the log of a job was passed on."""
+        return _PassedPosition(handle, self)
+
+    def reached(self, handle: str, position: bytes) -> None:
+        """Note the position after the last line, to be kept once that is passed on."""
+        with self._changing:
+            if self._lines:
+                self._lines[-1].after = (handle, position)
+                return
+        _keep(handle, position)
+
+    def pass_on(self, unread: int) -> bool:
+        """Write a part, if there are lines; whether it was written. unread: how many parts nobody has read yet.
+
+        Lines that the store does not take now wait for the next call.
+        """
+        with self._passing:
+            if unread >= _MOST_PARTS:
+                return False
+            with self._changing:
+                taken, dropped = list(islice(self._lines, _A_PART)), self._dropped
+            if not taken:
+                return False
+            written = [waiting.line for waiting in taken]
+            if dropped and len(taken) < _A_PART:
+                said = f"{dropped:,} more lines are in the stored log alone"
+                written.append(json.dumps(asdict(Event(name="attempt", level="info", message=said))).encode())
+            try:
+                while not self._store.create(left_paths.lines(self._place, self._number), b"\n".join(written)):
+                    self._number += 1
+            except RatchetError:
+                return False
+            self._number += 1
+            with self._changing:
+                for _ in taken:
+                    self._bytes -= len(self._lines.popleft().line)
+                if len(written) > len(taken):
+                    self._dropped -= dropped
+            after = next((each.after for each in reversed(taken) if each.after is not None), None)
+            if after is not None:
+                _keep(*after)
+            return True
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A line, and the handle of its job with the position in its log after it."""
+
+    line: bytes
+    after: tuple[str, bytes] | None = None
+
+
+class _PassedPosition(PositionFile):
+    """A position that is kept once the lines before it are passed on."""
+
+    def __init__(self, handle: str, lines: PassedLines) -> None:
+        super().__init__(handle)
+        self._handle, self._lines = handle, lines
+
+    def write(self, position: Position) -> None:
+        self._lines.reached(self._handle, position.pack())
+
+
+def _keep(handle: str, position: bytes) -> None:
+    found = Position.unpack(position)
+    if found is not None:
+        with PositionFile(handle) as kept:
+            kept.write(found)
+
+
+def read_lines(store: Store, listed: Iterable[Entry]) -> Iterator[Event]:
+    """The events of the parts among these files, in their order. A part is deleted once all of it was taken."""
+    for entry in sorted(listed):
+        if not left_paths.is_lines(entry.key):
+            continue
+        try:
+            data = store.read(entry.key)
+        except FileNotFoundError:
+            continue
+        yield from map(_event, data.splitlines())
+        store.delete(entry.key)
+
+
+def _event(line: bytes) -> Event:
+    """An event, whatever another release wrote."""
+    try:
+        said = json.loads(line)
+        kept = {name: said[name] for name in ("name", "level", "message", "time", "fields") if name in said}
+        return Event(**{"name": "text", "level": "info", **kept})
+    except (ValueError, TypeError):
+        return Event(name="text", level="info", message=line.decode(errors="replace"))

@@ -1,0 +1,115 @@
+"""Lines that a follower passes on through the store."""
+
+import json
+import uuid
+
+import pytest
+
+from ratchet.contracts import left_paths
+from ratchet.contracts.errors import NoAnswer
+from ratchet.runners.log.position import Mark, Position, discard
+from ratchet.runs import passed_lines
+from ratchet.runs.events import Event
+from ratchet.runs.passed_lines import PassedLines, read_lines
+from ratchet.store.memory import MemoryStore
+
+PLACE = left_paths.left("i", "host/1", "a-1")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(uuid.uuid4().hex)
+
+
+def said(number: int) -> Event:
+    return Event(name="progress", level="info", message=f"step {number}", time="t", fields={"step": number})
+
+
+def read(store: MemoryStore) -> list[Event]:
+    return list(read_lines(store, list(store.list(PLACE))))
+
+
+def test_what_is_heard_is_read_once_and_in_its_order(store: MemoryStore) -> None:
+    lines = PassedLines(store, PLACE)
+    for number in range(3):
+        lines.hear(said(number))
+    assert lines.pass_on(0)
+    lines.hear(said(3))
+    assert lines.pass_on(1)
+    assert not lines.pass_on(2)
+    assert read(store) == [said(number) for number in range(4)]
+    assert read(store) == []
+
+
+def test_a_follower_that_begins_again_overwrites_no_part(store: MemoryStore) -> None:
+    for number in range(2):
+        lines = PassedLines(store, PLACE)
+        lines.hear(said(number))
+        assert lines.pass_on(number)
+    assert read(store) == [said(0), said(1)]
+
+
+def test_a_part_that_is_not_read_to_its_end_is_read_again(store: MemoryStore) -> None:
+    lines = PassedLines(store, PLACE)
+    lines.hear(said(0))
+    lines.pass_on(0)
+    next(read_lines(store, list(store.list(PLACE))))
+    assert read(store) == [said(0)]
+
+
+def test_while_nobody_reads_lines_are_counted_and_the_store_does_not_grow(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passed_lines, "_MOST_BYTES", 1000)
+    lines, passed = PassedLines(store, PLACE), 0
+    for number in range(100):
+        lines.hear(said(number))
+        passed += lines.pass_on(passed)
+    assert passed == 20
+    assert lines.pass_on(0)
+    events = read(store)
+    kept = len(events) - 1
+    assert events[:-1] == [said(number) for number in range(kept)]
+    assert events[-1].message == f"{100 - kept} more lines are in the stored log alone"
+    assert not lines.pass_on(0)
+
+
+def test_what_the_store_does_not_take_is_passed_on_later(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = PassedLines(store, PLACE)
+    lines.hear(said(0))
+
+    def away(*_: object) -> bool:
+        raise NoAnswer("the store does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "create", away)
+        assert not lines.pass_on(0)
+    lines.hear(said(1))
+    assert lines.pass_on(0)
+    assert read(store) == [said(0), said(1)]
+
+
+def test_what_another_release_wrote_is_shown(store: MemoryStore) -> None:
+    newer = {"name": "info", "level": "info", "message": "new", "colour": "red"}
+    data = b"\n".join([json.dumps(newer).encode(), b"[]", b"not \xff json"])
+    store.create(left_paths.lines(PLACE, 0), data)
+    assert [event.message for event in read(store)] == ["new", "[]", "not � json"]
+
+
+def test_a_position_is_kept_once_the_lines_before_it_are_passed_on(store: MemoryStore) -> None:
+    handle, lines = uuid.uuid4().hex, PassedLines(store, PLACE)
+    at = [Position((Mark(f"2026-11-20T00:00:0{number}Z".encode(), 1), Mark())) for number in range(3)]
+    try:
+        with lines.positions(handle) as kept:
+            for number in range(2):
+                lines.hear(said(number))
+                kept.write(at[number])
+            assert kept.read() == Position()
+            lines.pass_on(0)
+            assert kept.read() == at[1]
+            lines.hear(said(2))
+            lines.pass_on(0)  # between the line and its position
+            kept.write(at[2])
+            assert kept.read() == at[2]
+    finally:
+        discard(handle)
