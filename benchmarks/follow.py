@@ -2,8 +2,9 @@
 
 As many pipelines as there are stages ask a database that accepts connections and answers nothing, so each `ingest`
 waits in its container until the database goes away. One Airflow follows them in its tasks, the next one leaves them to
-its triggerer. Memory is the proportional set size (PSS) of all of Airflow's processes with the stages running, less
-what it was in the same Airflow before its first run: the median of half a minute each.
+its triggerer, and the last one to the follower of its host, as a GPU host of the team set-up does. Memory is the
+proportional set size (PSS) of all of Airflow's processes, and of that follower, with the stages running, less what it
+was in the same Airflow before its first run: the median of half a minute each.
 """
 
 import json
@@ -12,6 +13,7 @@ import re
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,6 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
+
+import psutil
 
 from benchmarks.airflow_memory import memory, steady
 from benchmarks.measure import Result
@@ -60,30 +64,36 @@ class _Followed(NamedTuple):
 
 
 def run(*, full: bool) -> Result:
-    """Follow 20 stages for --full, else 4, in tasks and in the triggerer."""
+    """Follow 20 stages for --full, else 4, in tasks, in the triggerer, and in the follower of a host."""
     count = 20 if full else 4
-    tasks, triggerer = _follow(count, "0"), _follow(count, _DEFER_S)
-    delays = sorted(triggerer.delays_s)
+    tasks, triggerer, host = _follow(count, "0"), _follow(count, _DEFER_S), _follow(count, _DEFER_S, is_host=True)
+    worst = max(triggerer, host, key=lambda one: one.memory_mib)
     return Result(
         name="follow",
-        ratio=triggerer.memory_mib,
+        ratio=worst.memory_mib,
         goal=_GOAL_MIB,
         unit="MiB of Airflow's memory for each stage",
-        ours=triggerer.memory_mib,
+        ours=worst.memory_mib,
         peer=tasks.memory_mib,
         peer_name="followed in its task",
         rows=(
             ("stages that run at once", str(count)),
             ("followed in their tasks", f"{tasks.memory_mib:.1f} MiB each, {tasks.slots} slots of workers"),
-            ("left to the triggerer", f"{triggerer.memory_mib:.1f} MiB each, {triggerer.slots} slots of workers"),
-            *((f"  {name}", f"{grown:+.1f} MiB in all") for name, grown in triggerer.grown_mib.items()),
-            ("from the end to the task, median", f"{statistics.median(delays):.1f} s"),
-            ("95th percentile", f"{delays[round(0.95 * (len(delays) - 1))]:.1f} s"),
+            *_rows("left to the triggerer", triggerer),
+            *_rows("left to the follower of a host", host),
         ),
     )
 
 
-def _follow(count: int, defer_s: str) -> _Followed:
+def _rows(what: str, followed: _Followed) -> Iterator[tuple[str, str]]:
+    delays = sorted(followed.delays_s)
+    yield what, f"{followed.memory_mib:.1f} MiB each, {followed.slots} slots of workers"
+    yield from ((f"  {name}", f"{grown:+.1f} MiB in all") for name, grown in followed.grown_mib.items())
+    yield "  from the end to the task, median", f"{statistics.median(delays):.1f} s"
+    yield "  95th percentile", f"{delays[round(0.95 * (len(delays) - 1))]:.1f} s"
+
+
+def _follow(count: int, defer_s: str, *, is_host: bool = False) -> _Followed:
     with tempfile.TemporaryDirectory(prefix="ratchet-follow-") as folder, ExitStack() as ended:
         home = Path(folder)
         home.chmod(0o755)
@@ -98,20 +108,28 @@ def _follow(count: int, defer_s: str) -> _Followed:
         }
         if not float(defer_s):
             settings["AIRFLOW__CORE__PARALLELISM"] = str(count + 4)  # a slot each; else the four of `make serve`
+        if is_host:
+            settings[variable("follower")] = "host"
         services = ended.enter_context(_services(home, settings))
+        follower = ended.enter_context(_follower(services)) if is_host else None
+
+        def sizes() -> dict[str, float]:
+            own = {} if follower is None else {"follower": follower.memory_full_info().pss / 2**20}
+            return {**memory(home), **own}
+
         api = AirflowApi(services.airflow_url, services.user, services.password)
         names = [f"waits-{number}" for number in range(count)]
         for name in names:
             api.wait_for_dag(name)
         time.sleep(_SETTLE_S)
-        before = steady(partial(memory, home), seconds=_SETTLE_S)
+        before = steady(sizes, seconds=_SETTLE_S)
         for name in names:
             api.call("PATCH", f"/dags/{name}", {"is_paused": False})
             api.trigger(name, "bench", conf={})
         state = "deferred" if float(defer_s) else "running"
         engine, wanted = DockerRunner(), {Label.STORE: store_label(open_store(services.store).uri)}
         _until(lambda: _states(api, names) == [state] * count and len(engine.find(wanted)) == count)
-        after = steady(partial(memory, home), seconds=_SETTLE_S)
+        after = steady(sizes, seconds=_SETTLE_S)
         grown = {name: after[name] - before[name] for name in after}
         slots = sum(one == "running" for one in _states(api, names))
         delays = _delays(api, names, engine.find(wanted), hang_up) if float(defer_s) else []
@@ -129,6 +147,17 @@ def _services(home: Path, settings: dict[str, str]) -> Iterator[Services]:
             yield services
         finally:
             services.stop()
+
+
+@contextmanager
+def _follower(services: Services) -> Iterator[psutil.Process]:
+    """The follower of this host, for an Airflow."""
+    words = (sys.executable, "-m", "ratchet_airflow.follower")
+    with subprocess.Popen(words, env=services.running_environment()) as process:
+        try:
+            yield psutil.Process(process.pid)
+        finally:
+            process.terminate()
 
 
 def _add(folder: Path, port: int) -> None:

@@ -74,7 +74,7 @@ def test_only_the_filter_has_the_engines_socket() -> None:
     assert holders == {"engine"}
     assert SERVICES["engine"]["networks"] == ["engine"]
     assert {service for service in SERVICES if "engine" in SERVICES[service]["networks"]} == {
-        "engine", "reaper", "triggerer", "worker", "worker-gpu",
+        "engine", "follower", "reaper", "triggerer", "worker", "worker-gpu",
     }  # fmt: skip
     assert "ports" not in SERVICES["engine"]
 
@@ -109,7 +109,8 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
     assert holders["s3-admin"] == holders["postgres-password"] - {"postgres"} == {"init"}
     assert holders["airflow-admin-password"] == {"init"}
     assert holders[secret_files.PEOPLE_KEY] == {"api-server"}
-    assert holders["s3-worker"] == holders["mlflow-credentials"] - {"init"} == {"worker", "worker-gpu", "triggerer"}
+    follow = {"worker", "worker-gpu", "triggerer", "follower"}
+    assert holders["s3-worker"] == holders["mlflow-credentials"] - {"init"} == follow
     assert holders["s3.json"] == holders["s3.key"] == {"s3"}
     assert holders["mlflow-auth.ini"] == {"mlflow"}
     assert holders["source-variables"] == {"worker", "triggerer"}  # the queue of `gpu` has trainings alone
@@ -311,8 +312,24 @@ def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_l
     assert said["environment"]["AWS_ENDPOINT_URL"] == "http://10.0.0.1:8333"
     assert said["environment"]["RATCHET_LISTEN"] == "10.0.0.2"
     assert "8793" in str(said["ports"])
-    assert said["environment"]["RATCHET_DEFER_SECONDS"] == "0"  # no triggerer reaches its engine
+    assert said["environment"]["RATCHET_FOLLOWER"] == "host"  # no triggerer reaches its engine
+    assert float(said["environment"]["RATCHET_DEFER_SECONDS"]) > 0
     assert services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "ratchet_open"
+
+
+def test_a_host_that_only_works_has_a_follower_with_the_keys_of_its_worker_and_no_airflow() -> None:
+    services = config(stack(main_host="10.0.0.1", listen="10.0.0.2"))["services"]
+    said, worker = services["follower"], services["worker-gpu"]
+    assert not [name for name in said["environment"] if name.startswith("AIRFLOW__")]
+    assert set(said["networks"]) == {"front", "engine"}  # the databases are on another one
+    assert secrets_of("follower") <= secrets_of("worker-gpu")
+    for name in ("DOCKER_HOST", "AWS_ENDPOINT_URL", "MLFLOW_TRACKING_URI", "RATCHET_STORE", "RATCHET_ALERT_LOG"):
+        assert said["environment"][name] == worker["environment"][name]
+    # What followers keep of a log, and the file by which the worker sees the follower.
+    assert {*map(ends_of, said["volumes"])} == {*map(ends_of, worker["volumes"])}
+    assert "follower" in WORKING
+    here = stack().scale()
+    assert "follower=0" in here
 
 
 def ends_of(volume: str | dict[str, str]) -> tuple[str, str]:
