@@ -3,8 +3,8 @@
 As many pipelines as there are stages ask a database that accepts connections and answers nothing, so each `ingest`
 waits in its container until the database goes away. One Airflow follows them in its tasks, the next one leaves them to
 its triggerer, and the last one to the follower of its host, as a GPU host of the team set-up does. Memory is the
-proportional set size (PSS) of all of Airflow's processes, and of that follower, with the stages running, less what it
-was in the same Airflow before its first run: the median of half a minute each.
+proportional set size (PSS) of all of Airflow's processes, and of that follower, the median of half a minute each. What
+comes once, with the first stages, one for each slot of a worker, is not counted again for each further one.
 """
 
 import json
@@ -40,6 +40,8 @@ from ratchet.store.opening import open_store
 
 _GOAL_MIB = 10.0
 _DEFER_S = "5"
+_ONCE = 4
+"""As many as `make serve` has slots."""
 _SETTLE_S = 30.0
 """Seconds between the last change of a task's state and the measurement."""
 _SOURCE = """\
@@ -52,20 +54,20 @@ source:
 
 
 class _Followed(NamedTuple):
-    """memory_mib: of Airflow for each stage. grown_mib: of each server. delays_s: from a container's end to its task.
-
-    slots: of workers that are taken.
+    """memory_mib: of Airflow for each further stage; once_mib: what came with the first ones. grown_mib: since then, of
+    each server. delays_s: from a container's end to its task. slots: of workers that are taken.
     """
 
     memory_mib: float
+    once_mib: float
     grown_mib: dict[str, float]
     delays_s: list[float]
     slots: int
 
 
 def run(*, full: bool) -> Result:
-    """Follow 20 stages for --full, else 4, in tasks, in the triggerer, and in the follower of a host."""
-    count = 20 if full else 4
+    """Follow 20 stages for --full, else 8, in tasks, in the triggerer, and in the follower of a host."""
+    count = 20 if full else 8
     tasks, triggerer, host = _follow(count, "0"), _follow(count, _DEFER_S), _follow(count, _DEFER_S, is_host=True)
     worst = max(triggerer, host, key=lambda one: one.memory_mib)
     return Result(
@@ -78,7 +80,7 @@ def run(*, full: bool) -> Result:
         peer_name="followed in its task",
         rows=(
             ("stages that run at once", str(count)),
-            ("followed in their tasks", f"{tasks.memory_mib:.1f} MiB each, {tasks.slots} slots of workers"),
+            ("followed in their tasks", f"{tasks.memory_mib:.1f} MiB for each further one, {tasks.slots} slots"),
             *_rows("left to the triggerer", triggerer),
             *_rows("left to the follower of a host", host),
         ),
@@ -87,8 +89,9 @@ def run(*, full: bool) -> Result:
 
 def _rows(what: str, followed: _Followed) -> Iterator[tuple[str, str]]:
     delays = sorted(followed.delays_s)
-    yield what, f"{followed.memory_mib:.1f} MiB each, {followed.slots} slots of workers"
-    yield from ((f"  {name}", f"{grown:+.1f} MiB in all") for name, grown in followed.grown_mib.items())
+    each = f"{followed.memory_mib:.1f} MiB for each further one"
+    yield what, f"{each}, {followed.once_mib:.0f} MiB once, {followed.slots} slots of workers"
+    yield from ((f"  {name}", f"{grown:+.1f} MiB with all further ones") for name, grown in followed.grown_mib.items())
     yield "  from the end to the task, median", f"{statistics.median(delays):.1f} s"
     yield "  95th percentile", f"{delays[round(0.95 * (len(delays) - 1))]:.1f} s"
 
@@ -122,18 +125,25 @@ def _follow(count: int, defer_s: str, *, is_host: bool = False) -> _Followed:
         for name in names:
             api.wait_for_dag(name)
         time.sleep(_SETTLE_S)
-        before = steady(sizes, seconds=_SETTLE_S)
-        for name in names:
-            api.call("PATCH", f"/dags/{name}", {"is_paused": False})
-            api.trigger(name, "bench", conf={})
         state = "deferred" if float(defer_s) else "running"
         engine, wanted = DockerRunner(), {Label.STORE: store_label(open_store(services.store).uri)}
-        _until(lambda: _states(api, names) == [state] * count and len(engine.find(wanted)) == count)
-        after = steady(sizes, seconds=_SETTLE_S)
+
+        def begun(some: list[str], so_far: int) -> dict[str, float]:
+            """The memory once these have begun, too."""
+            for name in some:
+                api.call("PATCH", f"/dags/{name}", {"is_paused": False})
+                api.trigger(name, "bench", conf={})
+            _until(lambda: _states(api, names[:so_far]) == [state] * so_far and len(engine.find(wanted)) == so_far)
+            return steady(sizes, seconds=_SETTLE_S)
+
+        at_first = steady(sizes, seconds=_SETTLE_S)
+        before = begun(names[:_ONCE], _ONCE)
+        after = begun(names[_ONCE:], count)
         grown = {name: after[name] - before[name] for name in after}
         slots = sum(one == "running" for one in _states(api, names))
         delays = _delays(api, names, engine.find(wanted), hang_up) if float(defer_s) else []
-        return _Followed(sum(grown.values()) / count, grown, delays, slots)
+        once = sum(before.values()) - sum(at_first.values())
+        return _Followed(sum(grown.values()) / (count - _ONCE), once, grown, delays, slots)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ _OF_TASKS = (
     "ratchet_airflow.container_trigger",
     "ratchet_airflow.hosts",
     "ratchet.runs.attempt",
+    "ratchet.runs.left_elsewhere",
     "ratchet.runs.left_job",
     "ratchet.runs.leftovers",
     "ratchet.runs.stage_record",
