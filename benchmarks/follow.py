@@ -54,8 +54,9 @@ source:
 
 
 class _Followed(NamedTuple):
-    """memory_mib: of Airflow for each further stage; once_mib: what came with the first ones. grown_mib: since then, of
-    each server. delays_s: from a container's end to its task. slots: of workers that are taken.
+    """memory_mib: of Airflow for each further stage. once_mib: what came with the first ones.
+
+    grown_mib: since then, of each server. delays_s: from a container's end to its task. slots: of workers, taken.
     """
 
     memory_mib: float

@@ -11,9 +11,7 @@ import logging
 import os
 import signal
 import sys
-import time
 from contextlib import suppress
-from pathlib import Path
 from threading import Event
 
 from ratchet.contracts.errors import RatchetError
@@ -24,12 +22,11 @@ from ratchet.runs.host_follower import HostFollower
 from ratchet.runs.left_elsewhere import LOOK_S
 from ratchet.store.opening import open_store
 from ratchet_airflow import settings
-from ratchet_airflow.alerts.delivery import log_file
+from ratchet_airflow.leaving import alive_file
 from ratchet_airflow.run_id import installation
 
 _LIMIT_S = 300
 """A look that takes longer hangs: the process ends, and what supervises it starts it again."""
-_WELL_S = 60.0
 _STOP_S = 15.0
 _log = masked_logger("ratchet.follower")
 
@@ -65,19 +62,6 @@ def main() -> int:
     signal.alarm(0)
     follower.stop(_STOP_S)
     return 0
-
-
-def alive_file() -> Path:
-    """What it touches after each good look."""
-    return log_file().with_name("follower-alive")
-
-
-def is_follower_well() -> bool:
-    """Whether the follower of this host has looked a moment ago."""
-    try:
-        return time.time() - alive_file().stat().st_mtime < _WELL_S
-    except OSError:
-        return False
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from ratchet.runs.work import Work
 from ratchet.store import lease
 from ratchet.store.file import FileStore
 from ratchet.store.lease import holder_of
-from ratchet_airflow.follower import is_follower_well
+from ratchet_airflow.leaving import is_follower_well
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
 from tests.runs.test_left_job import ended, hearing, left, plan_of, ticks
