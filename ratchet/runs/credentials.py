@@ -10,7 +10,7 @@ from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.stages import Stage
 from ratchet.store.bucket_service import service_of
-from ratchet.store.settings_file import whole
+from ratchet.store.rewritten_files import whole
 
 MLFLOW_SETTING = variable("mlflow_credentials")
 _SECTION, _KEYS = "mlflow", ("mlflow_tracking_username", "mlflow_tracking_password")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError
-from ratchet.store.settings_file import whole
+from ratchet.store.rewritten_files import whole
 
 _AWS = "https://s3.amazonaws.com"
 _ENDPOINT = "endpoint_url"

@@ -32,7 +32,7 @@ from botocore.loaders import Loader
 from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError
 from ratchet.store.bucket_service import service_of
 from ratchet.store.renewed_keys import RenewedKeys, follow_keys
-from ratchet.store.settings_file import whole
+from ratchet.store.rewritten_files import whole
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client

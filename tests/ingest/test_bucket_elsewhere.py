@@ -42,7 +42,7 @@ def test_a_day_is_read_with_the_profile_of_its_bucket(
 
 
 def test_a_file_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ratchet.store.settings_file._PAUSE_S", 0.0)
+    monkeypatch.setattr("ratchet.store.rewritten_files._PAUSE_S", 0.0)
     (tmp_path / "keys").write_text("hunter2 = 1")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "keys"))
     with pytest.raises(ConfigurationError, match="S3 cannot be set up") as refused:

@@ -34,7 +34,7 @@ def keys(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is broken for good is found so without a wait."""
-    monkeypatch.setattr("ratchet.store.settings_file._PAUSE_S", 0.0)
+    monkeypatch.setattr("ratchet.store.rewritten_files._PAUSE_S", 0.0)
 
 
 @pytest.mark.usefixtures("keys")

@@ -1,4 +1,4 @@
-"""Files of settings that other programs write: those of AWS, and of MLflow's log-in."""
+"""Files of settings that other programs rewrite: those of AWS, and of MLflow's log-in."""
 
 import time
 from collections.abc import Callable
