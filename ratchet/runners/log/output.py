@@ -4,9 +4,9 @@ import os
 import selectors
 import subprocess
 import threading
-from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import IO
 
 from ratchet.runners.log.lines import Line, Splitter, Stream
@@ -18,27 +18,24 @@ _PIECE = 64 << 10
 
 
 class Output:
-    """The lines of a child's two streams, in the order in which they were read."""
+    """The lines of a child's two streams, in the order in which they were read.
+
+    A signal's handler may raise at any moment in the thread that follows. So nothing here has a lock that this thread
+    could leave taken: the reader would wait for it, and who waits for the reader.
+    """
 
     def __init__(self) -> None:
-        self._lines: deque[Line] = deque()
-        self._lost = 0
-        self._closed = False
-        self._changed = threading.Condition()
+        self._lines: SimpleQueue[Line | None] = SimpleQueue()  # None: the child has ended
+        self._lost = self._said = 0
 
     def follow(self) -> Iterator[Line]:
         """Every line until the child has ended. Each line goes to one follower."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._lines or self._closed)
-                lines, lost = tuple(self._lines), self._lost
-                self._lines.clear()
-                self._lost = 0
-            if lost:
+        while (line := self._lines.get()) is not None:
+            if lost := self._lost - self._said:
+                self._said += lost
                 yield Line("stderr", f"[{lost} lines were not read in time and are lost]")
-            yield from lines
-            if not lines:
-                return
+            yield line
+        self._lines.put(None)  # for the next follower
 
     @contextmanager
     def reading(self, child: "subprocess.Popen[bytes]") -> Iterator[None]:
@@ -78,15 +75,12 @@ class Output:
             for key in list(selector.get_map().values()):
                 if key.data is not None:
                     self._add(key.data.close())
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        self._lines.put(None)
 
     def _add(self, lines: Iterator[Line]) -> None:
-        with self._changed:
-            for line in lines:
-                if len(self._lines) == MOST_LINES:
-                    self._lines.popleft()
+        for line in lines:
+            if self._lines.qsize() >= MOST_LINES:
+                with suppress(Empty):  # it was read just now
+                    self._lines.get_nowait()
                     self._lost += 1
-                self._lines.append(line)
-            self._changed.notify_all()
+            self._lines.put(line)
