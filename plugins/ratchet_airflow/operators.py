@@ -12,7 +12,7 @@ from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import Preempted
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
-from ratchet.contracts.stages import TRAININGS, Stage, StageSettings
+from ratchet.contracts.stages import Stage, StageSettings
 from ratchet_airflow.leaving import left_to, who_is_away
 from ratchet_airflow.links import links_of
 from ratchet_airflow.outages import USUAL, OnOutage, goes_on, waits_for_outages
@@ -194,12 +194,11 @@ class StageOperator(ResumableJobMixin, FollowsItself):
     def _leave(self, runner: "Runner", *, again: bool) -> "Leave":
         """When the container is left; never a process, which ends with its task. again: once more."""
         from ratchet.runners.following import Leave
-        from ratchet.runs.live_metrics import is_in_wandb
 
         every_s = environment().defer_seconds
         if not every_s:
             return Leave()
-        stays = self.follows_itself or not again or not runner.durable or (self.stage in TRAININGS and is_in_wandb())
+        stays = self.follows_itself or not again or not runner.durable
         return Leave(every_s) if stays else Leave(every_s, self._may_leave)
 
     def _may_leave(self) -> bool:

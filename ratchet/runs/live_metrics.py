@@ -56,13 +56,12 @@ _NAMES = {
 def live_metrics(plan: RunPlan, stage: Stage, on_event: OnEvent, *, goes_on: bool = False) -> Iterator[OnEvent]:
     """Listen to the events of a training, and pass them on. Other stages, and repetitions, are left alone.
 
-    goes_on: whether an earlier follower may have heard all, and has left the run in MLflow open: then it is ended.
+    goes_on: whether an earlier follower may have heard all, and has left the runs open: then they are ended.
     """
     trackers = _trackers(plan, stage, on_event) if stage in TRAININGS and plan.kind != "reproduction" else {}
     writers = list[_Writer]()
     for name, make in trackers.items():
-        is_open = goes_on and name == _MLFLOW  # one of Weights & Biases ends with its process
-        writers.append(_Writer(name, make, writers[-1].hear if writers else on_event, is_open=is_open))
+        writers.append(_Writer(name, make, writers[-1].hear if writers else on_event, is_open=goes_on))
     done: bool | None = False
     try:
         yield writers[-1].hear if writers else on_event
@@ -78,15 +77,9 @@ def live_metrics(plan: RunPlan, stage: Stage, on_event: OnEvent, *, goes_on: boo
 
 
 def end_run(plan: RunPlan, stage: Stage, on_event: OnEvent) -> None:
-    """End the run in MLflow of a training that was left, and that a person has ended since."""
+    """End the runs of a training that was left, and that a person has ended since."""
     with suppress(Preempted), live_metrics(plan, stage, on_event, goes_on=True):
         raise Preempted("a person has ended it")
-
-
-def is_in_wandb() -> bool:
-    """Whether trainings are in Weights & Biases. Its library has one run in each process."""
-    settings = environment()
-    return settings.wandb_mode in _WANDB_MODES or bool(settings.wandb_api_key and not settings.wandb_mode)
 
 
 def _trackers(plan: RunPlan, stage: Stage, on_event: OnEvent) -> "dict[str, Callable[[], _Tracker]]":
@@ -99,7 +92,7 @@ def _trackers(plan: RunPlan, stage: Stage, on_event: OnEvent) -> "dict[str, Call
             LiveRun, uri, pipeline=plan.spec.name, training=training, store=store_label(plan.store)
         )
     settings = environment()
-    if is_in_wandb():
+    if settings.wandb_mode in _WANDB_MODES or (settings.wandb_api_key and not settings.wandb_mode):
         if find_spec("wandb") is None:
             message = "the metrics of the training are not in Weights & Biases: install its library, ratchet[wandb]"
             on_event(Event(name="warning", level="warning", message=message))
@@ -119,6 +112,10 @@ class _Tracker(Protocol):
 
     def finish(self, *, done: bool) -> None:
         """End the run."""
+        ...
+
+    def leave(self) -> None:
+        """Let go of the run: another process may go on with it."""
         ...
 
 
@@ -196,8 +193,11 @@ class _Writer:
     def _write_to_the_end(self) -> None:
         while not self._closing.wait(EVERY_S):
             self._write()
-        if self._write() and self._done is not None:
-            with _Caught():
+        written = self._write()
+        with _Caught():
+            if self._done is None and self._run is not None:
+                self._run.leave()
+            elif written and self._done is not None:
                 self._opened().finish(done=self._done)
 
     def _write(self) -> bool:

@@ -61,6 +61,9 @@ class LiveRun:
         status = {"status": "FINISHED" if done else "FAILED", "end_time": int(time.time() * 1000)}
         self._client.ask("POST", "/runs/update", {"run_id": self._find(), **status})
 
+    def leave(self) -> None:
+        """Another process goes on with the run."""
+
     def _find(self) -> str:
         if self._id is None:
             experiment = self._experiment_id()

@@ -42,8 +42,17 @@ class WandbRun:
         self._ask({"rows": list(rows.values())})
 
     def finish(self, *, done: bool) -> None:
-        """End the run."""
-        self._ask({"exit_code": 0 if done else 1})
+        """End the run. One that another process has left is ended even if this process ends before the library has."""
+        last = {"exit_code": 0 if done else 1}
+        if self._process is None and not self._failure:
+            process = self._start(subprocess.DEVNULL)
+            process.communicate("".join(f"{json.dumps(each)}\n" for each in ({"settings": self._settings}, last)))
+            return
+        self._ask(last)
+        self.leave()
+
+    def leave(self) -> None:
+        """End the process, which writes what it has. Another one may go on with the run."""
         if self._process is not None:
             self._process.communicate(timeout=_ANSWER_S)
 
@@ -55,15 +64,19 @@ class WandbRun:
     def _begin(self) -> None:
         if self._failure and time.monotonic() < self._failed_at + _AGAIN_S:
             raise Unavailable(self._failure)
-        self._process = subprocess.Popen(
+        self._process = self._start(subprocess.PIPE)
+        self._exchange({"settings": self._settings})
+
+    @staticmethod
+    def _start(answers: int) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
             [sys.executable, "-m", "ratchet.tracking.wandb_process"],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=answers,
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,  # a signal for the training is not for it
         )
-        self._exchange({"settings": self._settings})
 
     def _exchange(self, request: dict[str, Any]) -> None:
         process = self._process

@@ -6,12 +6,14 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ratchet.runners.following import LeftRunning
 from ratchet.runs import live_metrics
 from ratchet.runs.events import Event
 from tests.runs import test_requests
@@ -186,3 +188,23 @@ def test_its_usual_variables_ask_for_it(given: dict[str, str], asked: bool, monk
     plan = test_requests.plan(tracking_uri=None, run_id="five")
     with live_metrics.live_metrics(plan, "train", heard.append) as hear:
         assert (hear != heard.append) == asked
+
+
+def test_a_training_that_is_left_goes_on_in_the_same_run_which_its_task_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    heard: list[Event] = []
+    plan = test_requests.plan(tracking_uri=None, run_id="six")
+    for number in (1, 2):
+        with suppress(LeftRunning), live_metrics.live_metrics(plan, "train", heard.append) as hear:
+            hear(progress(number, loss=0.25))
+            until(lambda number=number: has_rows(tmp_path, number, 1), seconds=120)  # type: ignore[misc]
+            raise LeftRunning
+    with pytest.raises(KeyError), live_metrics.live_metrics(plan, "train", heard.append, goes_on=True):
+        raise KeyError
+    until(lambda: len(offline_runs(tmp_path)) == 3 and exits(offline_runs(tmp_path)[-1]), seconds=120)
+    runs = offline_runs(tmp_path)
+    assert exits(runs[-1]) == [1]
+    assert len({record.run.run_id for each in runs for record in stored(each) if record.run.run_id}) == 1
+    assert {event.name for event in heard} == {"progress"}
