@@ -7,11 +7,13 @@ loses nothing: the next one goes on with the same containers. See docs/adr/081.
 A change here violates the promise of the project when a follower that hangs counts as well.
 """
 
+import fcntl
 import logging
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import Event
 
 from ratchet.contracts.errors import RatchetError
@@ -44,8 +46,31 @@ def main() -> int:
     except RatchetError as error:
         sys.stderr.write(f"follower: {error}\n")
         return int(error.code)
-    follower = HostFollower(store, DockerRunner(), installation())
-    _log.info("the follower follows what tasks of this host leave to it, in %s", store.uri)
+    with _alone(stop):
+        _serve(HostFollower(store, DockerRunner(), installation()), store.uri, stop)
+    return 0
+
+
+@contextmanager
+def _alone(stop: Event) -> Iterator[None]:
+    """Begins once no other follower is on this host: two would take the leases from each other without end."""
+    with alive_file().with_name("follower.lock").open("w") as file:
+        waits = False
+        while not stop.is_set():
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waits:
+                    _log.warning("another follower is on this host; this one waits until that has ended")
+                waits = True
+                stop.wait(LOOK_S)
+        yield
+
+
+def _serve(follower: HostFollower, where: str, stop: Event) -> None:
+    if not stop.is_set():
+        _log.info("the follower follows what tasks of this host leave to it, in %s", where)
     failing = ""
     while not stop.is_set():
         signal.alarm(_LIMIT_S)
@@ -61,7 +86,6 @@ def main() -> int:
         stop.wait(LOOK_S)
     signal.alarm(0)
     follower.stop(_STOP_S)
-    return 0
 
 
 if __name__ == "__main__":

@@ -18,11 +18,13 @@ from ratchet.contracts.stored import read_stored
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import EngineSilent
 from ratchet.runs.history import plan_of
-from ratchet.runs.left_elsewhere import answer
+from ratchet.runs.left_elsewhere import answer, take_back
 from ratchet.runs.left_job import Follower, Why
 from ratchet.runs.passed_lines import PassedLines
 from ratchet.store.base import Store
 
+_OLD_NS = 2 * 86_400 * 10**9
+"""More than clocks differ. What a trigger does not find any more is in the lease."""
 _log = logging.getLogger(__name__)
 
 
@@ -35,10 +37,11 @@ class HostFollower:
         """By their place."""
 
     def look(self) -> None:
-        """Begin with what was left, pass lines on, and let go what its task has taken back. Returns at once."""
-        listed: dict[str, set[str]] = defaultdict(set)
-        for entry in list(self._store.list(left_paths.host(self._installation, self._runner.engine.id))):
-            listed[left_paths.place_of(entry.key)].add(entry.key)
+        """Begin with what was left, pass lines on, and let go what its task has taken back. Returns at once.
+
+        Deletes what was answered long ago and not taken back, as where a person has cleared the task.
+        """
+        listed = self._list()
         for place, job in list(self._jobs.items()):
             if left_paths.job(place) not in listed[place]:
                 job.over.set()  # its task goes on, and has the lease or will take it
@@ -54,6 +57,20 @@ class HostFollower:
                 self._jobs[place].start()
             if left_paths.end(place) in keys:
                 self._jobs[place].end()
+
+    def _list(self) -> dict[str, set[str]]:
+        """The files of each place."""
+        listed: dict[str, set[str]] = defaultdict(set)
+        old = set[str]()
+        for entry in list(self._store.list(left_paths.host(self._installation, self._runner.engine.id))):
+            place = left_paths.place_of(entry.key)
+            listed[place].add(entry.key)
+            if entry.key == left_paths.why(place) and time.time_ns() - entry.modified_ns > _OLD_NS:
+                old.add(place)
+        for place in old:
+            take_back(self._store, place)
+            del listed[place]
+        return listed
 
     def stop(self, for_s: float) -> None:
         """Follow nothing any more; the jobs go on, and the next follower has them. for_s: waits so long at most."""

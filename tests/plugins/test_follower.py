@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -160,6 +161,36 @@ def test_one_that_cannot_be_followed_is_given_back_and_holds_up_no_other(made: T
     take_back(made.store, odd)
     take_back(made.store, task.place)
     assert ended(task.work, task.said, log=why.log).state == "done"
+
+
+def test_a_second_follower_waits_for_the_end_of_the_first(
+    made: Trainings, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with server(made, ends_with=-signal.SIGKILL) as first:
+        until(is_follower_well, seconds=60)
+        with server(made):
+            said = capfd.readouterr
+            heard: list[str] = []
+            until(lambda: heard.append("".join(said())) or "this one waits" in "".join(heard), seconds=60)
+            first.kill()
+            first.wait(10)
+            (tmp_path / "follower-alive").unlink()
+            until(is_follower_well, seconds=60)
+
+
+def test_what_was_answered_and_not_taken_back_goes_after_days(made: Trainings) -> None:
+    follower = HostFollower(made.store, DockerRunner(), "old")
+    place = left_paths.left("old", DockerRunner().engine.id, "cleared")
+    made.store.create(left_paths.job(place), b"{}")
+    left_elsewhere.answer(made.store, place, Why("it was left", again=True))
+    follower.look()
+    assert len(list(made.store.list(place))) == 2
+    file = made.store.local(left_paths.why(place))
+    assert file is not None
+    then = time.time() - 3 * 86_400
+    os.utime(file, (then, then))
+    follower.look()
+    assert list(made.store.list(place)) == []
 
 
 def test_a_store_that_is_away_is_waited_for(made: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
