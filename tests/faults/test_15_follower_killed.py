@@ -80,7 +80,7 @@ def test_it_is_killed_and_the_next_one_goes_on_and_a_person_ends_a_task(far: Fau
         for pipeline in DEFERRED:
             far.until(lambda pipeline=pipeline: deferred(pipeline), seconds=120)  # type: ignore[misc]
         before = log(KILLED)
-        far.until(lambda: len(log(KILLED)) > len(before), seconds=60)
+        far.until(lambda: len(log(KILLED)) > len(before), seconds=180)
         first.kill()
     assert state(KILLED) == "deferred"
     assert DockerRunner().status(containers[KILLED]).running

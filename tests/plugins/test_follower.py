@@ -58,7 +58,7 @@ def server(made: Trainings, *, ends_with: int | None = 0) -> Iterator["subproces
     finally:
         if process.poll() is None:
             process.terminate()
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=120)
     assert ends_with in {None, code}
 
 
@@ -84,7 +84,7 @@ def test_a_follower_that_is_killed_and_the_next_one_follow_a_training_to_its_end
             (container,) = containers(made)
             why = pool.submit(task.far.follow)
             before = len(ticks(task.said))
-            until(lambda: len(ticks(task.said)) > before + 3 or why.done(), seconds=60)
+            until(lambda: len(ticks(task.said)) > before + 3 or why.done(), seconds=180)
             assert is_follower_well()
             first.kill()
         assert containers(made) == [container]
@@ -110,9 +110,9 @@ def test_a_task_that_a_person_ends_has_its_training_save_and_end(made: Trainings
         why = pool.submit(task.far.follow)
         (container,) = containers(made)
         task.far.end()
-        assert why.result(timeout=60) == Why("a person has ended it", again=False)
-        until(lambda: containers(made) == [] or not DockerRunner().status(container).running, seconds=60)
-        until(lambda: containers(made) == [], seconds=60)
+        assert why.result(timeout=180) == Why("a person has ended it", again=False)
+        until(lambda: containers(made) == [] or not DockerRunner().status(container).running, seconds=180)
+        until(lambda: containers(made) == [], seconds=180)
     assert [entry.key for entry in made.store.list("checkpoints") if entry.key.endswith(".safetensors")] != []
 
 
@@ -121,7 +121,7 @@ def test_a_person_ends_it_though_the_follower_begins_again_meanwhile(made: Train
     task = Task(made, plan)
     task.far.end()
     with server(made):
-        until(lambda: containers(made) == [], seconds=60)
+        until(lambda: containers(made) == [], seconds=180)
     assert left_elsewhere._read(made.store, left_paths.why(task.place)).text == "a person has ended it"
 
 
@@ -154,7 +154,7 @@ def test_one_that_cannot_be_followed_is_given_back_and_holds_up_no_other(made: T
     odd = left_paths.left(TEAM, DockerRunner().engine.id, "odd")
     made.store.create(left_paths.job(odd), b"{}")
     with server(made):
-        until(lambda: made.store.head(left_paths.why(odd)), seconds=60)
+        until(lambda: made.store.head(left_paths.why(odd)), seconds=180)
         why = task.far.follow()
     assert "cannot be read by Ratchet" in left_elsewhere._read(made.store, left_paths.why(odd)).text
     assert why.text == "it has ended"
@@ -167,15 +167,15 @@ def test_a_second_follower_waits_for_the_end_of_the_first(
     made: Trainings, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with server(made, ends_with=-signal.SIGKILL) as first:
-        until(is_follower_well, seconds=60)
+        until(is_follower_well, seconds=180)
         with server(made):
             said = capfd.readouterr
             heard: list[str] = []
-            until(lambda: heard.append("".join(said())) or "this one waits" in "".join(heard), seconds=60)
+            until(lambda: heard.append("".join(said())) or "this one waits" in "".join(heard), seconds=180)
             first.kill()
             first.wait(10)
             (tmp_path / "follower-alive").unlink()
-            until(is_follower_well, seconds=60)
+            until(is_follower_well, seconds=180)
 
 
 def test_what_was_answered_and_not_taken_back_goes_after_days(made: Trainings) -> None:
