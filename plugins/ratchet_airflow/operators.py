@@ -117,7 +117,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             settled: Outcome | Work | None = None
             if begun is not None:
                 if begun.get("left"):
-                    take_back(store, begun["left"])
+                    take_back(store, begun["left"], self._log_event)
                 settled = left_work(store, plan, begun["request"], begun["because"], runner)
             self._goes_on = settled is not None
             if settled is None:

@@ -34,9 +34,17 @@ def leave(store: Store, plan: RunPlan, request: StageRequest, engine: Engine) ->
     return place
 
 
-def take_back(store: Store, place: str) -> None:
-    """Delete what was left: its task goes on. A follower that still follows the job stops."""
-    for entry in sorted(store.list(place), key=lambda entry: entry.key != left_paths.job(place)):  # that one first
+def take_back(store: Store, place: str, on_event: OnEvent) -> None:
+    """Delete what was left: its task goes on. A follower that still follows the job stops.
+
+    on_event: gets the lines that nobody has read. The position in the job's log is after them: a follower may have come
+    back while the task was waiting for a worker.
+    """
+    store.delete(left_paths.job(place))  # first: no follower adds a line from its next look on
+    listed = list(store.list(place))
+    for event in read_lines(store, listed):
+        on_event(event)
+    for entry in listed:
         store.delete(entry.key)
 
 

@@ -92,7 +92,7 @@ def test_a_follower_that_is_killed_and_the_next_one_follow_a_training_to_its_end
             found = why.result(timeout=120)
     assert (found.text, found.again) == ("it has ended", True)
     assert ticks(task.said) == list(range(1, len(ticks(task.said)) + 1))  # none lost, none twice
-    take_back(made.store, task.place)
+    take_back(made.store, task.place, hearing(task.said))
     assert list(made.store.list(left_paths.EVERY)) == []
     outcome = ended(task.work, task.said, log=found.log)
     assert containers(made) == []
@@ -130,7 +130,7 @@ def test_without_a_follower_the_task_goes_on_by_itself(made: Trainings, monkeypa
     assert not is_follower_well()
     task = Task(made, plan_of(made, "alone", 4))
     assert task.far.follow() == Why("the follower of its host is silent", again=True)
-    take_back(made.store, task.place)
+    take_back(made.store, task.place, hearing(task.said))
     assert ended(task.work, task.said).state == "done"
 
 
@@ -140,7 +140,7 @@ def test_what_its_task_has_taken_back_is_followed_no_longer(made: Trainings) -> 
     follower = HostFollower(made.store, DockerRunner(), TEAM)
     follower.look()
     until(lambda: holder_of(made.store, task.work.lease).holder != task.work.attempt)  # type: ignore[union-attr]
-    take_back(made.store, task.place)
+    take_back(made.store, task.place, hearing(task.said))
     follower.look()
     outcome = ended(task.work, task.said)
     follower.look()
@@ -158,8 +158,8 @@ def test_one_that_cannot_be_followed_is_given_back_and_holds_up_no_other(made: T
         why = task.far.follow()
     assert "cannot be read by Ratchet" in left_elsewhere._read(made.store, left_paths.why(odd)).text
     assert why.text == "it has ended"
-    take_back(made.store, odd)
-    take_back(made.store, task.place)
+    take_back(made.store, odd, hearing(task.said))
+    take_back(made.store, task.place, hearing(task.said))
     assert ended(task.work, task.said, log=why.log).state == "done"
 
 
@@ -206,5 +206,5 @@ def test_a_store_that_is_away_is_waited_for(made: Trainings, monkeypatch: pytest
         patched.setattr(FileStore, "list", away)
         assert task.far.follow() == Why("it was left", again=True)
     assert asked == [task.place] * 3
-    take_back(made.store, task.place)
+    take_back(made.store, task.place, hearing(task.said))
     assert ended(task.work, task.said).state == "done"

@@ -10,6 +10,7 @@ from ratchet.contracts.errors import NoAnswer
 from ratchet.runners.log.position import Mark, Position, discard
 from ratchet.runs import passed_lines
 from ratchet.runs.events import Event
+from ratchet.runs.left_elsewhere import take_back
 from ratchet.runs.passed_lines import PassedLines, read_lines
 from ratchet.store.memory import MemoryStore
 
@@ -113,3 +114,15 @@ def test_a_position_is_kept_once_the_lines_before_it_are_passed_on(store: Memory
             assert kept.read() == at[2]
     finally:
         discard(handle)
+
+
+def test_lines_that_nobody_has_read_reach_the_task_that_goes_on(store: MemoryStore) -> None:
+    """As after a follower that came back while the task waited for a worker: its position is after them."""
+    lines, heard = PassedLines(store, PLACE), list[Event]()
+    store.create(left_paths.job(PLACE), b"{}")
+    for number in range(3):
+        lines.hear(said(number))
+    lines.pass_on(0)
+    take_back(store, PLACE, heard.append)
+    assert heard == [said(number) for number in range(3)]
+    assert list(store.list(PLACE)) == []
