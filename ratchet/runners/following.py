@@ -214,7 +214,8 @@ class _Timeout:
 def retry_unavailable(ask: Callable[[], _Answer], limit_s: float, of: type[Unavailable] = Unavailable) -> _Answer:
     """What `ask` returns, asked again for `limit_s` seconds while it raises Unavailable. Logs one warning.
 
-    of: the kind of Unavailable that is waited for. The pauses grow, up to _LONGEST_PAUSE_S.
+    of: the kind of Unavailable that is waited for; what is raised at last has its class. The pauses grow, up to
+    _LONGEST_PAUSE_S.
     """
     began, pause_s = None, _PAUSE_S
     while True:
@@ -228,7 +229,8 @@ def retry_unavailable(ask: Callable[[], _Answer], limit_s: float, of: type[Unava
                 began = now
                 _log.warning("%s; retrying for at most %.0f s", error.cause, limit_s)
             if now - began > limit_s:
-                raise Unavailable(f"{error.cause}; retried for {now - began:.0f} s", remedy=error.remedy) from error
+                said = f"{error.cause}; retried for {now - began:.0f} s"
+                raise type(error)(said, remedy=error.remedy) from error
             time.sleep(min(pause_s, limit_s))
             pause_s = min(_LONGEST_PAUSE_S, pause_s * _GROWTH)
         else:

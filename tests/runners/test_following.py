@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts.errors import NoAnswer, Unavailable
 from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
-from ratchet.runners.following import follow_to_end
+from ratchet.runners.engine import EngineSilent
+from ratchet.runners.following import follow_to_end, retry_unavailable
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
 from tests.waiting import until
@@ -96,3 +98,15 @@ def test_without_resume_the_log_comes_from_its_begin(job: Job) -> None:
     lines: list[Line] = []
     follow_to_end(runner, handle, job, lines.append)
     assert lines.count(first) == 1
+
+
+@pytest.mark.parametrize("kind", [EngineSilent, NoAnswer, Unavailable])
+def test_what_was_waited_for_in_vain_is_raised_as_what_it_is(kind: type[Unavailable]) -> None:
+    """Else who follows a container does not see that the engine or the store is away, and does not leave it again."""
+
+    def ask() -> None:
+        raise kind("it is away", remedy="wait")
+
+    with pytest.raises(kind, match="it is away; retried for") as raised:
+        retry_unavailable(ask, 0.1)
+    assert (type(raised.value), raised.value.remedy) == (kind, "wait")
