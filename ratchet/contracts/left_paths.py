@@ -5,6 +5,7 @@ and why its task has to go on.
 """
 
 import hashlib
+from collections.abc import Iterable
 
 from ratchet.contracts.paths import join, segment
 
@@ -47,6 +48,12 @@ def lines(place: str, number: int) -> str:
 def is_lines(key: str) -> bool:
     """Whether a key is that of such a part."""
     return key.rpartition("/")[2].startswith(_LINES)
+
+
+def next_lines(keys: Iterable[str]) -> int:
+    """The number of a part that comes after all those among these keys."""
+    numbers = [key.rpartition(_LINES)[2].partition(".")[0] for key in keys if is_lines(key)]
+    return max([int(number) + 1 for number in numbers if number.isdecimal()], default=0)
 
 
 def place_of(key: str) -> str:

@@ -46,14 +46,16 @@ class HostFollower:
             if left_paths.job(place) not in listed[place]:
                 job.over.set()  # its task goes on, and has the lease or will take it
             else:
-                job.lines.pass_on(sum(map(left_paths.is_lines, listed[place])))
+                unread = sum(map(left_paths.is_lines, listed[place]))
+                while job.lines.pass_on(unread):
+                    unread += 1
             if not job.is_alive():
                 del self._jobs[place]
         for place, keys in listed.items():
             if left_paths.job(place) not in keys or left_paths.why(place) in keys:
                 continue
             if place not in self._jobs:
-                self._jobs[place] = _LeftJob(self._store, self._runner, place)
+                self._jobs[place] = _LeftJob(self._store, self._runner, place, left_paths.next_lines(keys))
                 self._jobs[place].start()
             if left_paths.end(place) in keys:
                 self._jobs[place].end()
@@ -82,11 +84,11 @@ class HostFollower:
 
 
 class _LeftJob(Thread):
-    """Follows one job. over: set when it is to follow it no longer."""
+    """Follows one job. number: of the first part of its lines. over: set when it is to follow it no longer."""
 
-    def __init__(self, store: Store, runner: DockerRunner, place: str) -> None:
+    def __init__(self, store: Store, runner: DockerRunner, place: str, number: int) -> None:
         super().__init__(name="follow", daemon=True)
-        self.over, self.lines = Signal(), PassedLines(store, place)
+        self.over, self.lines = Signal(), PassedLines(store, place, number)
         self._store, self._runner, self._place = store, runner, place
         self._ending = False
 

@@ -1,7 +1,7 @@
 """The lines of a job, passed on through the store: by the follower of its host, to the log of its task elsewhere.
 
-The whole log is stored at the job's end; these are for people who look at the task meanwhile. So they are few, and what
-is too much is counted.
+These are for people who look at the task meanwhile; at the job's end its log is stored, of a long one the first and the
+last part. What nobody reads, or what is faster than the store, is counted.
 """
 
 import json
@@ -19,7 +19,7 @@ from ratchet.store.base import Entry, Store
 
 _MOST_PARTS = 20
 """Parts of a job that may wait for who reads them: while the triggerer is away, nobody does."""
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 4 << 20
 """Of lines that are not yet in a part."""
 _A_PART = 1000
 """Lines."""
@@ -32,10 +32,11 @@ class PassedLines:
     the log stays where it was.
     """
 
-    def __init__(self, store: Store, place: str) -> None:
+    def __init__(self, store: Store, place: str, number: int = 0) -> None:
+        """number: of the first part, after those of a follower before."""
         self._store, self._place = store, place
         self._lines: deque[_Waiting] = deque()
-        self._bytes = self._dropped = self._number = 0
+        self._bytes, self._dropped, self._number = 0, 0, number
         self._changing, self._passing = Lock(), Lock()
 
     def hear(self, event: Event) -> None:
@@ -74,7 +75,7 @@ class PassedLines:
                 return False
             written = [waiting.line for waiting in taken]
             if dropped and len(taken) < _A_PART:
-                said = f"{dropped:,} more lines are in the stored log alone"
+                said = f"{dropped:,} lines before this one are not shown: they were too many at once"
                 written.append(json.dumps(asdict(Event(name="attempt", level="info", message=said))).encode())
             try:
                 while not self._store.create(left_paths.lines(self._place, self._number), b"\n".join(written)):

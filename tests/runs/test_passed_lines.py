@@ -50,6 +50,21 @@ def test_a_follower_that_begins_again_overwrites_no_part(store: MemoryStore) -> 
     assert read(store) == [said(0), said(1)]
 
 
+def test_what_the_next_follower_passes_on_comes_after_what_nobody_has_read_yet(store: MemoryStore) -> None:
+    lines = PassedLines(store, PLACE)
+    for number in range(3):
+        lines.hear(said(number))
+        assert lines.pass_on(number)
+    for number in range(2):  # those were read
+        store.delete(left_paths.lines(PLACE, number))
+    assert left_paths.next_lines([]) == left_paths.next_lines([left_paths.job(PLACE)]) == 0
+    keys = [entry.key for entry in store.list(PLACE)]
+    lines = PassedLines(store, PLACE, left_paths.next_lines(keys))
+    lines.hear(said(3))
+    lines.pass_on(1)
+    assert read(store) == [said(2), said(3)]
+
+
 def test_a_part_that_is_not_read_to_its_end_is_read_again(store: MemoryStore) -> None:
     lines = PassedLines(store, PLACE)
     lines.hear(said(0))
@@ -71,7 +86,7 @@ def test_while_nobody_reads_lines_are_counted_and_the_store_does_not_grow(
     events = read(store)
     kept = len(events) - 1
     assert events[:-1] == [said(number) for number in range(kept)]
-    assert events[-1].message == f"{100 - kept} more lines are in the stored log alone"
+    assert events[-1].message.startswith(f"{100 - kept} lines before this one are not shown")
     assert not lines.pass_on(0)
 
 
