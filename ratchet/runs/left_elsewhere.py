@@ -59,6 +59,7 @@ class FarFollower:
     ) -> None:
         self._work = Work(store=store, plan=plan, request=request, because="")
         self._place, self._over, self._on_event = place, over, on_event
+        self._taken = set[str]()
 
     def follow(self) -> Why:
         """Block until the task has to go on, or it is over. A store that is away is waited for."""
@@ -80,7 +81,7 @@ class FarFollower:
     def _look(self, silence: Silence) -> Why | None:
         store, asked = self._work.store, time.monotonic()
         listed = list(store.list(self._place))
-        for event in read_lines(store, listed):
+        for event in read_lines(store, listed, self._taken):
             self._on_event(event)
         if any(entry.key == left_paths.why(self._place) for entry in listed):
             return _read(store, left_paths.why(self._place))

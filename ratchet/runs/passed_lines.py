@@ -120,17 +120,24 @@ def _keep(handle: str, position: bytes) -> None:
             kept.write(found)
 
 
-def read_lines(store: Store, listed: Iterable[Entry]) -> Iterator[Event]:
-    """The events of the parts among these files, in their order. A part is deleted once all of it was taken."""
-    for entry in sorted(listed):
-        if not left_paths.is_lines(entry.key):
-            continue
-        try:
-            data = store.read(entry.key)
-        except FileNotFoundError:
-            continue
-        yield from map(_event, data.splitlines())
+def read_lines(store: Store, listed: Iterable[Entry], taken: set[str] | None = None) -> Iterator[Event]:
+    """The events of the parts among these files, in their order. A part is deleted once all of it was taken.
+
+    taken: the keys of parts that an earlier look has taken and could not delete; kept here.
+    """
+    parts = sorted(entry for entry in listed if left_paths.is_lines(entry.key))
+    taken = set() if taken is None else taken
+    taken &= {entry.key for entry in parts}
+    for entry in parts:
+        if entry.key not in taken:
+            try:
+                data = store.read(entry.key)
+            except FileNotFoundError:
+                continue
+            yield from map(_event, data.splitlines())
+            taken.add(entry.key)
         store.delete(entry.key)
+        taken.discard(entry.key)
 
 
 def _event(line: bytes) -> Event:

@@ -73,6 +73,30 @@ def test_a_part_that_is_not_read_to_its_end_is_read_again(store: MemoryStore) ->
     assert read(store) == [said(0)]
 
 
+def test_a_part_that_cannot_be_deleted_is_taken_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, taken, heard = PassedLines(store, PLACE), set[str](), list[Event]()
+
+    def away(*_: object) -> bool:
+        raise NoAnswer("the store does not answer")
+
+    def look() -> None:
+        for event in read_lines(store, list(store.list(PLACE)), taken):
+            heard.append(event)
+
+    lines.hear(said(0))
+    lines.pass_on(0)
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "delete", away)
+        for _ in range(2):
+            with pytest.raises(NoAnswer):
+                look()
+    lines.hear(said(1))
+    lines.pass_on(1)
+    look()
+    assert heard == [said(0), said(1)]
+    assert (taken, list(store.list(PLACE))) == (set(), [])
+
+
 def test_while_nobody_reads_lines_are_counted_and_the_store_does_not_grow(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
