@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,6 +31,7 @@ from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import engine_available
 from ratchet.runs.history import plan_of
 from ratchet.runs.known_hosts import mark_host
+from ratchet.runs.left_elsewhere import end_without_task
 from ratchet.runs.reaping import Orphan, free_leases, orphans, reap_all
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
@@ -129,7 +131,9 @@ class Reaper:
             return  # stages run as processes
         self._unknown = None
         store, runner = open_store(settings.read().store), DockerRunner()
-        found = orphans(store, runner, lambda *stage_of_run: self._is_alive(store, *stage_of_run))
+        for place in end_without_task(store, installation(), runner.engine, partial(self._is_alive, store)):
+            _log.warning("%s: its task is over, and the follower of this host ends it", place)
+        found = orphans(store, runner, partial(self._is_alive, store))
         failed = _end(runner, found)
         signal.alarm(_LIMIT_S)
         for freed in free_leases(store, runner):

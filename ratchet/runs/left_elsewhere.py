@@ -14,11 +14,13 @@ from secrets import token_hex
 from threading import Event as Signal
 
 from ratchet.contracts import left_paths
-from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease, Unavailable
 from ratchet.contracts.request import RunPlan, StageRequest
+from ratchet.contracts.stored import read_stored
 from ratchet.runners.runner import Engine
 from ratchet.runs.left_job import Why
 from ratchet.runs.passed_lines import read_lines
+from ratchet.runs.reaping import IsAlive
 from ratchet.runs.work import OnEvent, Work
 from ratchet.store.base import Store
 from ratchet.store.lease import Silence, holder_of
@@ -46,6 +48,26 @@ def take_back(store: Store, place: str, on_event: OnEvent) -> None:
         on_event(event)
     for entry in listed:
         store.delete(entry.key)
+
+
+def end_without_task(store: Store, installation: str, engine: Engine, is_alive: IsAlive) -> list[str]:
+    """Have the follower of a host end the jobs whose tasks are over, as where no triggerer was there to say so.
+
+    The follower keeps their leases, so the reaper takes them for followed. Returns the places of those jobs.
+    """
+    listed, marked = {entry.key for entry in store.list(left_paths.host(installation, engine.id))}, list[str]()
+    for place in sorted({*map(left_paths.place_of, listed)}):
+        where = left_paths.job(place)
+        if where not in listed or not listed.isdisjoint({left_paths.why(place), left_paths.end(place)}):
+            continue
+        try:
+            request = read_stored(StageRequest, store.read(where), where=where)
+        except (FileNotFoundError, CorruptArtifact, OtherRelease):
+            continue  # nobody follows it
+        if not is_alive(request.spec.name, request.run_id, request.stage):
+            store.create(left_paths.end(place), b"")
+            marked.append(place)
+    return marked
 
 
 class FarFollower:

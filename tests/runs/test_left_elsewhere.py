@@ -1,0 +1,41 @@
+"""What a host without its triggerer says to its follower: which tasks are over."""
+
+import uuid
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ratchet.contracts import left_paths
+from ratchet.contracts.request import StageRequest
+from ratchet.runners.runner import Engine
+from ratchet.runs.left_elsewhere import answer, end_without_task, leave
+from ratchet.runs.left_job import Why
+from ratchet.store.base import Store
+from ratchet.store.memory import MemoryStore
+from tests.runs.test_jobs import request_for
+
+HERE, THERE = Engine("here/1", "here"), Engine("there/1", "there")
+
+
+def left(store: Store, run: str, engine: Engine = HERE) -> str:
+    request: StageRequest = request_for("train").model_copy(update={"run_id": run})
+    return leave(store, cast("Any", SimpleNamespace(installation="team")), request, engine)
+
+
+def test_the_follower_of_a_host_hears_of_tasks_that_are_over_though_no_triggerer_says_so() -> None:
+    store, asked = MemoryStore(uuid.uuid4().hex), list[tuple[str, str, str]]()
+    places = {run: left(store, run) for run in ("over", "goes-on", "answered")}
+    left(store, "elsewhere", THERE)
+    answer(store, places["answered"], Why("it has ended", again=True))
+    damaged = left_paths.left("team", HERE.id, "damaged")
+    store.create(left_paths.job(damaged), b"{")
+
+    def is_alive(pipeline: str, run: str, stage: str) -> bool:
+        asked.append((pipeline, run, stage))
+        return run != "over"
+
+    assert end_without_task(store, "team", HERE, is_alive) == [places["over"]]
+    assert {run for _, run, _ in asked} == {"over", "goes-on"}
+    assert {stage for *_, stage in asked} == {"train"}
+    marks = [entry.key for entry in store.list(left_paths.EVERY) if entry.key.endswith("/end")]
+    assert marks == [left_paths.end(places["over"])]
+    assert end_without_task(store, "team", HERE, is_alive) == []  # it is said once
