@@ -43,11 +43,12 @@ def main() -> int:
     try:
         store = open_store(settings.read().store)
         await_engine(0)
+        follower = HostFollower(store, DockerRunner(), installation())
     except RatchetError as error:
         sys.stderr.write(f"follower: {error}\n")
         return int(error.code)
     with _alone(stop):
-        _serve(HostFollower(store, DockerRunner(), installation()), store.uri, stop)
+        _serve(follower, store.uri, stop)
     return 0
 
 

@@ -195,7 +195,8 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         """When the container is left; never a process, which ends with its task. again: once more."""
         from ratchet.runners.following import Leave
 
-        every_s = environment().defer_seconds
+        here = environment()
+        every_s, _ = here.defer_seconds, here.follower  # a wrong one is said before a container starts
         if not every_s:
             return Leave()
         stays = self.follows_itself or not again or not runner.durable

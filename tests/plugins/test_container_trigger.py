@@ -12,7 +12,7 @@ import pytest
 from airflow._shared.module_loading import import_string
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from ratchet.contracts.errors import NoAnswer
+from ratchet.contracts.errors import ConfigurationError, NoAnswer
 from ratchet.runners.process import ProcessRunner
 from ratchet.runs.events import Event
 from ratchet.runs.left_job import Why
@@ -172,3 +172,11 @@ def test_a_process_is_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert leave.due < math.inf  # until then it waits for another run
     leave.due = 0.0
     assert not leave.is_now(math.inf)
+
+
+def test_a_wrong_follower_is_said_before_a_container_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a container is to be left it is too late: an error ends it."""
+    monkeypatch.setenv("RATCHET_DEFER_SECONDS", "1")
+    monkeypatch.setenv("RATCHET_FOLLOWER", "hosts")
+    with pytest.raises(ConfigurationError, match="RATCHET_FOLLOWER"):
+        StageOperator(pipeline="p", stage="train")._leave(ProcessRunner(), again=True)
