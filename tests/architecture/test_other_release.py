@@ -23,6 +23,7 @@ WHY = {
     "ratchet/runs/digest_runs.py": "the digest says that it cannot read the answer",
     "ratchet/runs/history.py": "whether a run is local: no, so its containers are not reaped; its place among the runs of a date",
     "ratchet/runs/indexed_ledger.py": "what the ledger says is not known, so no model is shown as in production",
+    "ratchet/runs/left_elsewhere.py": "the container is followed by nobody, and goes on until its lease is silent",
     "ratchet/runs/outcomes.py": "why a stage is built is said by an older result; the build itself reads its own",
     "ratchet/runs/run_index.py": "pages show the line; of a run of another release none is written for good",
     "ratchet/runs/run_lines.py": "the same",
