@@ -317,6 +317,16 @@ def test_on_a_host_that_only_works_the_worker_asks_the_main_host_and_shows_its_l
     assert services["engine"]["environment"]["ENGINE_FILTER_NETWORKS"] == "ratchet_open"
 
 
+def test_a_task_waits_for_days_for_a_worker_of_its_queue() -> None:
+    """Airflow's own limit is three times ten minutes; then the task has failed, whatever its retries."""
+    from airflow.jobs import scheduler_job_runner
+
+    said = config(stack())["services"]["scheduler"]["environment"]
+    assert int(said["AIRFLOW__SCHEDULER__NUM_STUCK_IN_QUEUED_RETRIES"]) * 600 > 5 * 86400
+    read = Path(scheduler_job_runner.__file__).read_text(encoding="utf-8")
+    assert 'key="num_stuck_in_queued_retries"' in read  # it is not documented
+
+
 def test_a_host_that_only_works_has_a_follower_with_the_keys_of_its_worker_and_no_airflow() -> None:
     services = config(stack(main_host="10.0.0.1", listen="10.0.0.2"))["services"]
     said, worker = services["follower"], services["worker-gpu"]
