@@ -4,7 +4,6 @@ A change here violates the promise of the project when a follower that stops, or
 or when one job that cannot be followed holds up the others.
 """
 
-import logging
 import time
 from collections import defaultdict
 from secrets import token_hex
@@ -13,6 +12,7 @@ from threading import Thread
 
 from ratchet.contracts import left_paths
 from ratchet.contracts.errors import NoAnswer, RatchetError, Unavailable
+from ratchet.contracts.masking import mask, masked_logger
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.stored import read_stored
 from ratchet.runners.docker import DockerRunner
@@ -25,7 +25,7 @@ from ratchet.store.base import Store
 
 _OLD_NS = 2 * 86_400 * 10**9
 """More than clocks differ. What a trigger does not find any more is in the lease."""
-_log = logging.getLogger(__name__)
+_log = masked_logger(__name__)
 
 
 class HostFollower:
@@ -106,7 +106,7 @@ class _LeftJob(Thread):
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the task of the job is not to wait for it
             _log.warning("%s: it is not followed: %s", self._place, error)
-            why = Why(str(error), again=False)
+            why = Why(mask(str(error)), again=False)
         if self.over.is_set() and not self._ending:
             return
         try:

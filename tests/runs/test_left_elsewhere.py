@@ -1,17 +1,22 @@
-"""What a host without its triggerer says to its follower: which tasks are over."""
+"""What tasks leave on a host: what its reaper says of it to the follower, and what that one says of its own errors."""
 
 import uuid
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from ratchet.contracts import left_paths
 from ratchet.contracts.request import StageRequest
+from ratchet.runners.docker import DockerRunner
 from ratchet.runners.runner import Engine
+from ratchet.runs.host_follower import HostFollower
 from ratchet.runs.left_elsewhere import answer, end_without_task, leave
 from ratchet.runs.left_job import Why
 from ratchet.store.base import Store
 from ratchet.store.memory import MemoryStore
 from tests.runs.test_jobs import request_for
+from tests.waiting import until
 
 HERE, THERE = Engine("here/1", "here"), Engine("there/1", "there")
 
@@ -39,3 +44,23 @@ def test_the_follower_of_a_host_hears_of_tasks_that_are_over_though_no_triggerer
     marks = [entry.key for entry in store.list(left_paths.EVERY) if entry.key.endswith("/end")]
     assert marks == [left_paths.end(places["over"])]
     assert end_without_task(store, "team", HERE, is_alive) == []  # it is said once
+
+
+def test_what_a_follower_says_of_an_error_has_no_secret(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MemoryStore(uuid.uuid4().hex)
+    place = left(store, "r")
+    follower = HostFollower(store, cast("DockerRunner", SimpleNamespace(engine=HERE)), "team")
+
+    def fails(_: str) -> bytes:
+        raise ValueError("cannot open postgresql://shop:hunter2@db/orders")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "read", fails)
+        follower.look()
+        until(lambda: store.head(left_paths.why(place)))
+    said = store.read(left_paths.why(place)).decode()
+    assert "cannot open" in said
+    assert "cannot open" in caplog.text
+    assert "hunter2" not in said + caplog.text
