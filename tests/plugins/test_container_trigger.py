@@ -4,8 +4,11 @@ import asyncio
 import http.server
 import json
 import math
+import os
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +20,7 @@ from ratchet.runners.process import ProcessRunner
 from ratchet.runs.events import Event
 from ratchet.runs.left_job import Why
 from ratchet_airflow.container_trigger import ContainerTrigger, _log_event, is_triggerer_well
+from ratchet_airflow.leaving import alive_file, is_follower_well
 from ratchet_airflow.operators import StageOperator
 from tests.waiting import until
 
@@ -180,3 +184,15 @@ def test_a_wrong_follower_is_said_before_a_container_starts(monkeypatch: pytest.
     monkeypatch.setenv("RATCHET_FOLLOWER", "hosts")
     with pytest.raises(ConfigurationError, match="RATCHET_FOLLOWER"):
         StageOperator(pipeline="p", stage="train")._leave(ProcessRunner(), again=True)
+
+
+@pytest.mark.parametrize(("ago_s", "is_well"), [(0.0, True), (120.0, False), (-3600.0, False)])
+def test_a_follower_that_has_looked_a_moment_ago_is_well_also_where_the_clock_is_set_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ago_s: float, *, is_well: bool
+) -> None:
+    monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
+    assert not is_follower_well()
+    alive_file().touch()
+    then = time.time() - ago_s
+    os.utime(alive_file(), (then, then))
+    assert is_follower_well() is is_well
