@@ -24,7 +24,7 @@ from ratchet.runs.host_follower import HostFollower
 from ratchet.runs.left_elsewhere import LOOK_S
 from ratchet.store.opening import open_store
 from ratchet_airflow import settings
-from ratchet_airflow.leaving import alive_file
+from ratchet_airflow.leaving import alive_file, served
 from ratchet_airflow.run_id import installation
 
 _LIMIT_S = 300
@@ -48,7 +48,7 @@ def main() -> int:
         sys.stderr.write(f"follower: {error}\n")
         return int(error.code)
     with _alone(stop):
-        _serve(follower, store.uri, stop)
+        _serve(follower, served(store.uri, installation(), follower.engine), stop)
     return 0
 
 
@@ -69,9 +69,10 @@ def _alone(stop: Event) -> Iterator[None]:
         yield
 
 
-def _serve(follower: HostFollower, where: str, stop: Event) -> None:
+def _serve(follower: HostFollower, said: str, stop: Event) -> None:
+    """said: what it follows, for the tasks of this host."""
     if not stop.is_set():
-        _log.info("the follower follows what tasks of this host leave to it, in %s", where)
+        _log.info("the follower follows what tasks of this host leave to it, in %s", said.splitlines()[0])
     failing = ""
     while not stop.is_set():
         signal.alarm(_LIMIT_S)
@@ -79,7 +80,7 @@ def _serve(follower: HostFollower, where: str, stop: Event) -> None:
             follower.look()
             failing = ""
             with suppress(OSError):
-                alive_file().touch()
+                _say(said)
         except RatchetError as error:
             if failing != error.cause:
                 _log.warning("the follower cannot look for what was left, and looks again: %s", error)
@@ -87,6 +88,14 @@ def _serve(follower: HostFollower, where: str, stop: Event) -> None:
         stop.wait(LOOK_S)
     signal.alarm(0)
     follower.stop(_STOP_S)
+
+
+def _say(what: str) -> None:
+    """That it lives, and what it follows. A task sees the whole text, or the one before."""
+    file = alive_file()
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(what, encoding="utf-8")
+    new.replace(file)
 
 
 if __name__ == "__main__":

@@ -5,39 +5,67 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ratchet.contracts import left_paths
 from ratchet.contracts.environment import environment
 from ratchet_airflow.alerts.delivery import log_file
 
 if TYPE_CHECKING:
     from ratchet.runners.runner import Runner
-    from ratchet.runs.work import Work
+    from ratchet.runs.work import OnEvent, Work
+    from ratchet.store.base import Store
     from ratchet_airflow.container_trigger import ContainerTrigger
 
 _WELL_S = 60.0
+_LEFT_KEY = "ratchet_left"
 
 
-def who_is_away() -> Sequence[str]:
+def who_is_away(work: "Work", runner: "Runner") -> Sequence[str]:
     """Whom a task would leave its container to, and cannot, in words."""
     from ratchet_airflow.container_trigger import is_triggerer_well
 
     away = [] if is_triggerer_well() else ["no triggerer is healthy"]
-    if _to_host() and not is_follower_well():
-        away.append("the follower of this host is not there")
+    engine = runner.engine
+    if _to_host() and engine is not None:
+        ours, found = served(work.store.uri, work.plan.installation, engine.id), follower_here()
+        if found is None:
+            away.append("the follower of this host is not there")
+        elif found != ours:
+            away.append("the follower of this host has another store, engine or installation")
     return away
 
 
-def left_to(work: "Work", runner: "Runner", attempt: str) -> "tuple[str, ContainerTrigger, dict[str, Any]]":
-    """Leave the container of an attempt. Who follows it, in words; the trigger; and what `go_on` gets."""
-    from ratchet.runs.left_elsewhere import leave
+def left_to(
+    work: "Work", runner: "Runner", attempt: str, states: Any
+) -> "tuple[str, ContainerTrigger, dict[str, Any]]":
+    """Leave the container of an attempt. Who follows it, in words; the trigger; and what `go_on` gets.
+
+    states: Airflow's state of the task, which keeps where it was left until a try takes it back.
+    """
+    from ratchet.runs.left_elsewhere import leave, new_place
     from ratchet_airflow.container_trigger import ContainerTrigger
 
     asked, engine = work.request.model_copy(update={"attempt": attempt}), runner.engine
     request, left = asked.model_dump_json(by_alias=True), None
     if _to_host() and engine is not None:
-        left = leave(work.store, work.plan, asked, engine)
+        left = new_place(work.plan, asked, engine)
+        if states is not None:
+            states.set(_LEFT_KEY, left)
+        leave(work.store, left, asked)
     trigger = ContainerTrigger(store=work.plan.store, request=request, left=left)
     who = "the triggerer" if left is None else "the follower of this host"
-    return who, trigger, {"request": request, "because": work.because, "left": left}
+    return who, trigger, {"request": request, "because": work.because}
+
+
+def take_back_left(store: "Store", states: Any, on_event: "OnEvent") -> None:
+    """Take back what an earlier process of the task has left to a follower, however that ended.
+
+    Else a follower that begins later would take the lease from this one. on_event: gets lines that nobody has read.
+    """
+    from ratchet.runs.left_elsewhere import take_back
+
+    if states is not None and (left := states.get(_LEFT_KEY)) is not None:
+        take_back(store, str(left), on_event)
+        states.delete(_LEFT_KEY)
 
 
 def alive_file() -> Path:
@@ -45,12 +73,19 @@ def alive_file() -> Path:
     return log_file().with_name("follower-alive")
 
 
-def is_follower_well() -> bool:
-    """Whether the follower of this host has looked a moment ago."""
+def served(store: str, installation: str, engine: str) -> str:
+    """What the file of a follower says: what it follows."""
+    return f"{store}\n{left_paths.host(installation, engine)}\n"
+
+
+def follower_here() -> str | None:
+    """What the follower of this host follows, if it has looked a moment ago."""
     try:
-        return abs(time.time() - alive_file().stat().st_mtime) < _WELL_S  # its clock may have been set back since
-    except OSError:
-        return False
+        file = alive_file()
+        # Its clock may have been set back since.
+        return file.read_text(encoding="utf-8") if abs(time.time() - file.stat().st_mtime) < _WELL_S else None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _to_host() -> bool:

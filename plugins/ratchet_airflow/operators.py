@@ -13,7 +13,7 @@ from ratchet.contracts.errors import Preempted
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage, StageSettings
-from ratchet_airflow.leaving import left_to, who_is_away
+from ratchet_airflow.leaving import left_to, take_back_left, who_is_away
 from ratchet_airflow.links import links_of
 from ratchet_airflow.outages import USUAL, OnOutage, goes_on, waits_for_outages
 from ratchet_airflow.plans import find_plan
@@ -93,7 +93,6 @@ class StageOperator(ResumableJobMixin, FollowsItself):
     def _bring_to_end(self, context: Mapping[str, Any], begun: Mapping[str, Any] | None) -> str:
         from ratchet.runners.choice import planned_runner
         from ratchet.runs.attempt import Attempt
-        from ratchet.runs.left_elsewhere import take_back
         from ratchet.runs.left_job import left_work
         from ratchet.runs.leftovers import read_leftovers
         from ratchet.runs.stage_record import StageRecord
@@ -113,11 +112,10 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             no_end=(AirflowRescheduleException, TaskDeferred), try_number=context["ti"].try_number,
             again=lambda error: goes_on(self, context, error),
         ) as record, larger_hosts_wanted(store, runner):  # fmt: skip
+            take_back_left(store, context.get("task_state_store"), self._log_event)
             name, late = _attempt_name(context), Waits(context, SOURCE)
             settled: Outcome | Work | None = None
             if begun is not None:
-                if begun.get("left"):
-                    take_back(store, begun["left"], self._log_event)
                 settled = left_work(store, plan, begun["request"], begun["because"], runner)
             self._goes_on = settled is not None
             if settled is None:
@@ -171,7 +169,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             else:
                 self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
         except LeftRunning:
-            self._defer(work, runner)
+            self._defer(work, runner, context.get("task_state_store"))
         except (Elsewhere, OtherRun) as error:
             states = context.get("task_state_store")
             if fresh and states is not None:  # the next look is as fresh: it ends the container, and does not follow it
@@ -200,22 +198,22 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         if not every_s:
             return Leave()
         stays = self.follows_itself or not again or not runner.durable
-        return Leave(every_s) if stays else Leave(every_s, self._may_leave)
+        return Leave(every_s) if stays else Leave(every_s, lambda: self._may_leave(runner))
 
-    def _may_leave(self) -> bool:
+    def _may_leave(self, runner: "Runner") -> bool:
         if self._killed:
             return False
-        away = who_is_away()
+        away = who_is_away(self._attempt.work, runner)
         if away:
             self.log.info("%s, so this task follows its container itself", " and ".join(away))
         return not away
 
-    def _defer(self, work: "Work", runner: "Runner") -> NoReturn:
+    def _defer(self, work: "Work", runner: "Runner", states: Any) -> NoReturn:
         """Leave the container, and go on with `go_on` when the trigger says so."""
         if self._killed:  # it came too late for `compute` to see it
             self._attempt.interrupt()
             raise Preempted(f"{self.stage} received a notice to stop")
-        who, trigger, kwargs = left_to(work, runner, self._attempt.followed)
+        who, trigger, kwargs = left_to(work, runner, self._attempt.followed, states)
         self.log.info("it runs for long: %s follows its container from here on", who)
         self.defer(
             trigger=trigger,

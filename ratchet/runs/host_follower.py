@@ -18,7 +18,7 @@ from ratchet.contracts.stored import read_stored
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import EngineSilent
 from ratchet.runs.history import plan_of
-from ratchet.runs.left_elsewhere import answer, take_back
+from ratchet.runs.left_elsewhere import answer
 from ratchet.runs.left_job import Follower, Why
 from ratchet.runs.passed_lines import PassedLines
 from ratchet.store.base import Store
@@ -36,6 +36,11 @@ class HostFollower:
         self._jobs: dict[str, _LeftJob] = {}
         """By their place."""
 
+    @property
+    def engine(self) -> str:
+        """The id of the engine. Raises Unavailable where it is silent."""
+        return self._runner.engine.id
+
     def look(self) -> None:
         """Begin with what was left, pass lines on, and let go what its task has taken back. Returns at once.
 
@@ -46,9 +51,7 @@ class HostFollower:
             if left_paths.job(place) not in listed[place]:
                 job.over.set()  # its task goes on, and has the lease or will take it
             else:
-                unread = sum(map(left_paths.is_lines, listed[place]))
-                while job.lines.pass_on(unread):
-                    unread += 1
+                job.lines.look(sum(map(left_paths.is_lines, listed[place])))
             if not job.is_alive():
                 del self._jobs[place]
         for place, keys in listed.items():
@@ -61,17 +64,20 @@ class HostFollower:
                 self._jobs[place].end()
 
     def _list(self) -> dict[str, set[str]]:
-        """The files of each place."""
+        """The files of each place. Deletes what nobody comes for: all of a place, or what is left of one."""
         listed: dict[str, set[str]] = defaultdict(set)
-        old = set[str]()
-        for entry in list(self._store.list(left_paths.host(self._installation, self._runner.engine.id))):
+        newest_ns: dict[str, int] = defaultdict(int)
+        for entry in list(self._store.list(left_paths.host(self._installation, self.engine))):
             place = left_paths.place_of(entry.key)
             listed[place].add(entry.key)
-            if entry.key == left_paths.why(place) and time.time_ns() - entry.modified_ns > _OLD_NS:
-                old.add(place)
-        for place in old:
-            take_back(self._store, place)
-            del listed[place]
+            newest_ns[place] = max(newest_ns[place], entry.modified_ns)
+        old_ns = time.time_ns() - _OLD_NS
+        for place in [place for place, newest in newest_ns.items() if newest < old_ns and place not in self._jobs]:
+            keys = listed[place]
+            if left_paths.why(place) in keys or left_paths.job(place) not in keys:
+                del listed[place]
+                for key in sorted(keys, key=lambda key: key != left_paths.job(place)):
+                    self._store.delete(key)
         return listed
 
     def stop(self, for_s: float) -> None:
@@ -110,8 +116,7 @@ class _LeftJob(Thread):
         if self.over.is_set() and not self._ending:
             return
         try:
-            while self.lines.pass_on(0):
-                pass
+            self.lines.look(0)
             answer(self._store, self._place, why)
         except RatchetError as error:
             _log.warning("%s: %s", self._place, error)

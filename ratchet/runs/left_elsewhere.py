@@ -29,11 +29,14 @@ LOOK_S = 5.0
 """Seconds between two looks."""
 
 
-def leave(store: Store, plan: RunPlan, request: StageRequest, engine: Engine) -> str:
-    """Leave a job to the follower of its host. engine: where it lives. Returns its place in the store."""
-    place = left_paths.left(plan.installation, engine.id, f"{request.attempt}-{token_hex(4)}")
+def new_place(plan: RunPlan, request: StageRequest, engine: Engine) -> str:
+    """A place in the store for a job that is left to the follower of the host where it lives."""
+    return left_paths.left(plan.installation, engine.id, f"{request.attempt}-{token_hex(4)}")
+
+
+def leave(store: Store, place: str, request: StageRequest) -> None:
+    """Leave a job to the follower of its host."""
     store.create(left_paths.job(place), request.model_dump_json(by_alias=True).encode())
-    return place
 
 
 def take_back(store: Store, place: str, on_event: OnEvent) -> None:
@@ -42,11 +45,15 @@ def take_back(store: Store, place: str, on_event: OnEvent) -> None:
     on_event: gets the lines that nobody has read. The position in the job's log is after them: a follower may have come
     back while the task was waiting for a worker.
     """
-    store.delete(left_paths.job(place))  # first: no follower adds a line from its next look on
-    listed = list(store.list(place))
-    for event in read_lines(store, listed):
-        on_event(event)
-    for entry in listed:
+
+    def read() -> None:
+        for event in read_lines(store, list(store.list(place))):
+            on_event(event)
+
+    read()
+    store.delete(left_paths.job(place))  # no follower adds a line from its next look on
+    read()
+    for entry in list(store.list(place)):
         store.delete(entry.key)
 
 

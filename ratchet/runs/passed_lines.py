@@ -21,8 +21,8 @@ _MOST_PARTS = 20
 """Parts of a job that may wait for who reads them: while the triggerer is away, nobody does."""
 _MOST_BYTES = 4 << 20
 """Of lines that are not yet in a part."""
-_A_PART = 1000
-"""Lines."""
+_A_PART, _A_PART_BYTES = 4000, 512 << 10
+"""Lines, and bytes, after which a part is written at once."""
 
 
 class PassedLines:
@@ -37,11 +37,15 @@ class PassedLines:
         self._store, self._place = store, place
         self._lines: deque[_Waiting] = deque()
         self._bytes, self._dropped, self._number = 0, 0, number
+        self._unread, self._is_open = 0, True
+        """Parts that nobody has read yet; whether the store has taken the last one."""
         self._changing, self._passing = Lock(), Lock()
 
     def hear(self, event: Event) -> None:
-        """Take a line, which has no secrets. What is too much is only counted."""
+        """Take a line, which has no secrets. A part that is full is written at once. What is too much is counted."""
         line = json.dumps(asdict(event), default=str).encode()
+        if self._is_open and (self._bytes > _A_PART_BYTES or len(self._lines) >= _A_PART):
+            self._pass_on()
         with self._changing:
             if self._bytes + len(line) > _MOST_BYTES:
                 self._dropped += 1
@@ -61,17 +65,25 @@ class PassedLines:
                 return
         _keep(handle, position)
 
-    def pass_on(self, unread: int) -> bool:
-        """Write a part, if there are lines; whether it was written. unread: how many parts nobody has read yet.
+    def look(self, unread: int) -> None:
+        """Write all lines in parts, as far as somebody reads them. unread: how many parts nobody has read yet.
 
         Lines that the store does not take now wait for the next call.
         """
+        self._unread = unread
+        while self._pass_on():
+            pass
+
+    def _pass_on(self) -> bool:
+        """Write a part, if there are lines; whether it was written."""
         with self._passing:
-            if unread >= _MOST_PARTS:
+            self._is_open = False
+            if self._unread >= _MOST_PARTS:
                 return False
             with self._changing:
                 taken, dropped = list(islice(self._lines, _A_PART)), self._dropped
             if not taken:
+                self._is_open = True
                 return False
             written = [waiting.line for waiting in taken]
             if dropped and len(taken) < _A_PART:
@@ -83,6 +95,8 @@ class PassedLines:
             except RatchetError:
                 return False
             self._number += 1
+            self._unread += 1
+            self._is_open = True
             with self._changing:
                 for _ in taken:
                     self._bytes -= len(self._lines.popleft().line)

@@ -20,7 +20,7 @@ from ratchet.runners.process import ProcessRunner
 from ratchet.runs.events import Event
 from ratchet.runs.left_job import Why
 from ratchet_airflow.container_trigger import ContainerTrigger, _log_event, is_triggerer_well
-from ratchet_airflow.leaving import alive_file, is_follower_well
+from ratchet_airflow.leaving import alive_file, follower_here
 from ratchet_airflow.operators import StageOperator
 from tests.waiting import until
 
@@ -191,8 +191,8 @@ def test_a_follower_that_has_looked_a_moment_ago_is_well_also_where_the_clock_is
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ago_s: float, *, is_well: bool
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
-    assert not is_follower_well()
-    alive_file().touch()
+    assert follower_here() is None
+    alive_file().write_text("what it follows", encoding="utf-8")
     then = time.time() - ago_s
     os.utime(alive_file(), (then, then))
-    assert is_follower_well() is is_well
+    assert follower_here() == ("what it follows" if is_well else None)

@@ -19,13 +19,13 @@ from ratchet.contracts.request import RunPlan
 from ratchet.runners.docker import DockerRunner
 from ratchet.runs import left_elsewhere
 from ratchet.runs.host_follower import HostFollower
-from ratchet.runs.left_elsewhere import FarFollower, leave, take_back
+from ratchet.runs.left_elsewhere import FarFollower, leave, new_place, take_back
 from ratchet.runs.left_job import Why
 from ratchet.runs.work import Work
 from ratchet.store import lease
 from ratchet.store.file import FileStore
 from ratchet.store.lease import holder_of
-from ratchet_airflow.leaving import is_follower_well
+from ratchet_airflow.leaving import follower_here, served
 from tests.faults.ticking import ticking
 from tests.faults.trainings import Trainings, containers, trained, trainings
 from tests.runs.test_left_job import ended, hearing, left, plan_of, ticks
@@ -69,7 +69,8 @@ class Task:
         self.said: list[str] = []
         self.work: Work = left(made, plan, self.said)
         here = plan.model_copy(update={"installation": TEAM})
-        self.place = leave(made.store, here, self.work.request, DockerRunner().engine)
+        self.place = new_place(here, self.work.request, DockerRunner().engine)
+        leave(made.store, self.place, self.work.request)
         self.over = threading.Event()
         self.far = FarFollower(
             made.store, plan, self.work.request, self.place, over=self.over, on_event=hearing(self.said)
@@ -85,7 +86,7 @@ def test_a_follower_that_is_killed_and_the_next_one_follow_a_training_to_its_end
             why = pool.submit(task.far.follow)
             before = len(ticks(task.said))
             until(lambda: len(ticks(task.said)) > before + 3 or why.done(), seconds=180)
-            assert is_follower_well()
+            assert follower_here() == served(made.store.uri, TEAM, DockerRunner().engine.id)
             first.kill()
         assert containers(made) == [container]
         with server(made):
@@ -127,7 +128,7 @@ def test_a_person_ends_it_though_the_follower_begins_again_meanwhile(made: Train
 
 def test_without_a_follower_the_task_goes_on_by_itself(made: Trainings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "STALE_S", 2.0)
-    assert not is_follower_well()
+    assert follower_here() is None
     task = Task(made, plan_of(made, "alone", 4))
     assert task.far.follow() == Why("the follower of its host is silent", again=True)
     take_back(made.store, task.place, hearing(task.said))
@@ -167,7 +168,7 @@ def test_a_second_follower_waits_for_the_end_of_the_first(
     made: Trainings, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with server(made, ends_with=-signal.SIGKILL) as first:
-        until(is_follower_well, seconds=180)
+        until(follower_here, seconds=180)
         with server(made):
             said = capfd.readouterr
             heard: list[str] = []
@@ -175,7 +176,7 @@ def test_a_second_follower_waits_for_the_end_of_the_first(
             first.kill()
             first.wait(10)
             (tmp_path / "follower-alive").unlink()
-            until(is_follower_well, seconds=180)
+            until(follower_here, seconds=180)
 
 
 def test_what_was_answered_and_not_taken_back_goes_after_days(made: Trainings) -> None:
@@ -185,10 +186,11 @@ def test_what_was_answered_and_not_taken_back_goes_after_days(made: Trainings) -
     left_elsewhere.answer(made.store, place, Why("it was left", again=True))
     follower.look()
     assert len(list(made.store.list(place))) == 2
-    file = made.store.local(left_paths.why(place))
-    assert file is not None
     then = time.time() - 3 * 86_400
-    os.utime(file, (then, then))
+    for key in (left_paths.why(place), left_paths.job(place)):
+        file = made.store.local(key)
+        assert file is not None
+        os.utime(file, (then, then))
     follower.look()
     assert list(made.store.list(place)) == []
 

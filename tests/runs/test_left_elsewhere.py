@@ -11,7 +11,7 @@ from ratchet.contracts.request import StageRequest
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.runner import Engine
 from ratchet.runs.host_follower import HostFollower
-from ratchet.runs.left_elsewhere import answer, end_without_task, leave
+from ratchet.runs.left_elsewhere import answer, end_without_task, leave, new_place
 from ratchet.runs.left_job import Why
 from ratchet.store.base import Store
 from ratchet.store.memory import MemoryStore
@@ -23,7 +23,9 @@ HERE, THERE = Engine("here/1", "here"), Engine("there/1", "there")
 
 def left(store: Store, run: str, engine: Engine = HERE) -> str:
     request: StageRequest = request_for("train").model_copy(update={"run_id": run})
-    return leave(store, cast("Any", SimpleNamespace(installation="team")), request, engine)
+    place = new_place(cast("Any", SimpleNamespace(installation="team")), request, engine)
+    leave(store, place, request)
+    return place
 
 
 def test_the_follower_of_a_host_hears_of_tasks_that_are_over_though_no_triggerer_says_so() -> None:

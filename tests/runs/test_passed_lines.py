@@ -34,10 +34,11 @@ def test_what_is_heard_is_read_once_and_in_its_order(store: MemoryStore) -> None
     lines = PassedLines(store, PLACE)
     for number in range(3):
         lines.hear(said(number))
-    assert lines.pass_on(0)
+    lines.look(0)
     lines.hear(said(3))
-    assert lines.pass_on(1)
-    assert not lines.pass_on(2)
+    lines.look(1)
+    lines.look(2)
+    assert len(list(store.list(PLACE))) == 2
     assert read(store) == [said(number) for number in range(4)]
     assert read(store) == []
 
@@ -46,7 +47,7 @@ def test_a_follower_that_begins_again_overwrites_no_part(store: MemoryStore) -> 
     for number in range(2):
         lines = PassedLines(store, PLACE)
         lines.hear(said(number))
-        assert lines.pass_on(number)
+        lines.look(number)
     assert read(store) == [said(0), said(1)]
 
 
@@ -54,21 +55,21 @@ def test_what_the_next_follower_passes_on_comes_after_what_nobody_has_read_yet(s
     lines = PassedLines(store, PLACE)
     for number in range(3):
         lines.hear(said(number))
-        assert lines.pass_on(number)
+        lines.look(number)
     for number in range(2):  # those were read
         store.delete(left_paths.lines(PLACE, number))
     assert left_paths.next_lines([]) == left_paths.next_lines([left_paths.job(PLACE)]) == 0
     keys = [entry.key for entry in store.list(PLACE)]
     lines = PassedLines(store, PLACE, left_paths.next_lines(keys))
     lines.hear(said(3))
-    lines.pass_on(1)
+    lines.look(1)
     assert read(store) == [said(2), said(3)]
 
 
 def test_a_part_that_is_not_read_to_its_end_is_read_again(store: MemoryStore) -> None:
     lines = PassedLines(store, PLACE)
     lines.hear(said(0))
-    lines.pass_on(0)
+    lines.look(0)
     next(read_lines(store, list(store.list(PLACE))))
     assert read(store) == [said(0)]
 
@@ -84,14 +85,14 @@ def test_a_part_that_cannot_be_deleted_is_taken_once(store: MemoryStore, monkeyp
             heard.append(event)
 
     lines.hear(said(0))
-    lines.pass_on(0)
+    lines.look(0)
     with monkeypatch.context() as patched:
         patched.setattr(store, "delete", away)
         for _ in range(2):
             with pytest.raises(NoAnswer):
                 look()
     lines.hear(said(1))
-    lines.pass_on(1)
+    lines.look(1)
     look()
     assert heard == [said(0), said(1)]
     assert (taken, list(store.list(PLACE))) == (set(), [])
@@ -101,17 +102,18 @@ def test_while_nobody_reads_lines_are_counted_and_the_store_does_not_grow(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passed_lines, "_MOST_BYTES", 1000)
-    lines, passed = PassedLines(store, PLACE), 0
+    lines = PassedLines(store, PLACE)
     for number in range(100):
         lines.hear(said(number))
-        passed += lines.pass_on(passed)
-    assert passed == 20
-    assert lines.pass_on(0)
+        lines.look(len(list(store.list(PLACE))))
+    assert len(list(store.list(PLACE))) == 20
+    lines.look(0)
     events = read(store)
     kept = len(events) - 1
     assert events[:-1] == [said(number) for number in range(kept)]
     assert events[-1].message.startswith(f"{100 - kept} lines before this one are not shown")
-    assert not lines.pass_on(0)
+    lines.look(0)
+    assert list(store.list(PLACE)) == []
 
 
 def test_what_the_store_does_not_take_is_passed_on_later(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +125,9 @@ def test_what_the_store_does_not_take_is_passed_on_later(store: MemoryStore, mon
 
     with monkeypatch.context() as patched:
         patched.setattr(store, "create", away)
-        assert not lines.pass_on(0)
+        lines.look(0)
     lines.hear(said(1))
-    assert lines.pass_on(0)
+    lines.look(0)
     assert read(store) == [said(0), said(1)]
 
 
@@ -145,10 +147,10 @@ def test_a_position_is_kept_once_the_lines_before_it_are_passed_on(store: Memory
                 lines.hear(said(number))
                 kept.write(at[number])
             assert kept.read() == Position()
-            lines.pass_on(0)
+            lines.look(0)
             assert kept.read() == at[1]
             lines.hear(said(2))
-            lines.pass_on(0)  # between the line and its position
+            lines.look(0)  # between the line and its position
             kept.write(at[2])
             assert kept.read() == at[2]
     finally:
@@ -161,7 +163,40 @@ def test_lines_that_nobody_has_read_reach_the_task_that_goes_on(store: MemorySto
     store.create(left_paths.job(PLACE), b"{}")
     for number in range(3):
         lines.hear(said(number))
-    lines.pass_on(0)
+    lines.look(0)
     take_back(store, PLACE, heard.append)
     assert heard == [said(number) for number in range(3)]
     assert list(store.list(PLACE)) == []
+
+
+def test_what_is_printed_fast_is_passed_on_before_the_next_look(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passed_lines, "_A_PART", 10)
+    lines = PassedLines(store, PLACE)
+    for number in range(105):
+        lines.hear(said(number))
+    parts = list(store.list(PLACE))
+    assert len(parts) == 10
+    lines.look(len(parts))
+    assert read(store) == [said(number) for number in range(105)]
+
+
+def test_a_store_that_is_away_is_asked_once_a_look(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passed_lines, "_A_PART", 1)
+    asked = list[int]()
+
+    def away(*_: object) -> bool:
+        asked.append(1)
+        raise NoAnswer("the store does not answer")
+
+    lines = PassedLines(store, PLACE)
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "create", away)
+        for number in range(10):
+            lines.hear(said(number))
+        assert len(asked) == 1
+        lines.look(0)
+        assert len(asked) == 2
+    lines.look(0)
+    assert read(store) == [said(number) for number in range(10)]

@@ -1,0 +1,88 @@
+"""To whom a task leaves its container, what it remembers of that, and how it takes it back."""
+
+import uuid
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ratchet.contracts import left_paths
+from ratchet.runners.runner import Engine
+from ratchet.runs.events import Event
+from ratchet.runs.passed_lines import PassedLines
+from ratchet.store.memory import MemoryStore
+from ratchet_airflow import container_trigger
+from ratchet_airflow.leaving import alive_file, left_to, served, take_back_left, who_is_away
+from tests.runs.recorded import training
+from tests.runs.test_requests import plan
+
+HERE = Engine("here/1", "here")
+RUNNER = cast("Any", SimpleNamespace(engine=HERE))
+
+
+class States(dict[str, Any]):
+    """Airflow's state of a task."""
+
+    def set(self, key: str, value: Any) -> None:
+        self[key] = value
+
+    def delete(self, key: str) -> None:
+        del self[key]
+
+
+@pytest.fixture(autouse=True)
+def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RATCHET_FOLLOWER", "host")
+    monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
+    monkeypatch.setattr(container_trigger, "is_triggerer_well", lambda: True)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(uuid.uuid4().hex)
+
+
+def test_a_container_is_left_to_a_follower_that_looks_where_the_task_leaves_it(store: MemoryStore) -> None:
+    work = training(store, plan({}, store=store.uri))
+    assert who_is_away(work, RUNNER) == ["the follower of this host is not there"]
+    ours = served(store.uri, work.plan.installation, HERE.id)
+    for said in (
+        served("s3://other", work.plan.installation, HERE.id),
+        served(store.uri, "other", HERE.id),
+        served(store.uri, work.plan.installation, "other/1"),
+    ):
+        alive_file().write_text(said, encoding="utf-8")
+        assert who_is_away(work, RUNNER) == ["the follower of this host has another store, engine or installation"]
+    alive_file().write_text(ours, encoding="utf-8")
+    assert who_is_away(work, RUNNER) == []
+
+
+def test_whatever_goes_on_takes_back_what_was_left(store: MemoryStore) -> None:
+    """Also where the trigger failed, and Airflow gives the task no event."""
+    work, states, heard = training(store, plan({}, store=store.uri)), States(), list[Event]()
+    who, trigger, kwargs = left_to(work, RUNNER, work.attempt, states)
+    assert who == "the follower of this host"
+    assert set(kwargs) == {"request", "because"}
+    place = trigger.left
+    assert place is not None
+    assert [entry.key for entry in store.list(place)] == [left_paths.job(place)]
+    lines = PassedLines(store, place)
+    lines.hear(Event(name="info", level="info", message="unread"))
+    lines.look(0)
+    take_back_left(store, states, heard.append)
+    assert [event.message for event in heard] == ["unread"]
+    assert (list(store.list(place)), states) == ([], {})
+    take_back_left(store, states, heard.append)  # once
+    take_back_left(store, None, heard.append)
+
+
+def test_without_a_follower_of_the_host_it_is_left_to_the_triggerer(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RATCHET_FOLLOWER")
+    states, work = States(), training(store, plan({}, store=store.uri))
+    assert who_is_away(work, RUNNER) == []
+    who, trigger, _ = left_to(work, RUNNER, work.attempt, states)
+    assert (who, trigger.left, states) == ("the triggerer", None, {})
+    assert list(store.list(left_paths.EVERY)) == []
