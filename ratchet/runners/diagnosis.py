@@ -60,9 +60,9 @@ def diagnose_engine_host(api: "docker.APIClient") -> Iterator[Diagnosis]:
     info = api.info()
     theirs = datetime.fromisoformat(info["SystemTime"]).timestamp()  # in the zone of its host, which it names
     yield diagnose_clock("the engine's clock", theirs, since=before, until=time.time())
-    folder = Path(info["DockerRootDir"])
-    if folder.is_dir():  # else the engine is elsewhere
-        yield diagnose_disk(folder, remedy="free some with `docker system prune`")
+    folder = info.get("DockerRootDir")  # the engine's filter of the team set-up does not say it
+    if folder and Path(folder).is_dir():  # else the engine is elsewhere
+        yield diagnose_disk(Path(folder), remedy="free some with `docker system prune`")
 
 
 def _images() -> Iterator[Diagnosis]:

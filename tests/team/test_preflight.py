@@ -291,6 +291,7 @@ def test_the_engines_clock_is_read_in_the_zone_of_its_host(zone: str) -> None:
         return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + hours * 3600 + off)) + ".123456789" + zone
 
     assert problems(diagnose_engine_host(of(SystemTime=clock(0), DockerRootDir="/nowhere"))) == []
+    assert problems(diagnose_engine_host(of(SystemTime=clock(0)))) == []  # through the engine's filter
     late = of(SystemTime=clock(120), DockerRootDir="/nowhere")
     only(problems(diagnose_engine_host(late)), "the engine's clock", "NTP")
 
