@@ -75,7 +75,7 @@ def _reaper() -> str | None:
 
 
 def _follower() -> str | None:
-    """What is wrong, also with the store: it looks every few seconds. It asks the engine for its name once."""
+    """What is wrong, also with the engine or the store, which it asks every few seconds."""
     return _touched("follower-alive", 60)
 
 

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Event
 
 from ratchet.contracts.errors import RatchetError
@@ -77,14 +77,17 @@ def _serve(follower: HostFollower, said: str, stop: Event) -> None:
     while not stop.is_set():
         signal.alarm(_LIMIT_S)
         try:
+            await_engine(0)
             follower.look()
+            _say(said)
+            if failing:
+                _log.info("the follower goes on: what was away answers again")
             failing = ""
-            with suppress(OSError):
-                _say(said)
-        except RatchetError as error:
-            if failing != error.cause:
-                _log.warning("the follower cannot look for what was left, and looks again: %s", error)
-            failing = error.cause
+        except (RatchetError, OSError) as error:  # OSError: its file, without which no task leaves it anything
+            cause = error.cause if isinstance(error, RatchetError) else str(error)
+            if failing != cause:
+                _log.warning("the follower cannot follow what was left, and tries again: %s", error)
+            failing = cause
         stop.wait(LOOK_S)
     signal.alarm(0)
     follower.stop(_STOP_S)

@@ -2,8 +2,9 @@
 
 Every minute it ends the containers on its engine that no task of this Airflow follows any more, and frees the leases of
 containers that have ended, with how they ended. It asks Airflow's server (RATCHET_AIRFLOW_API) for the states of tasks,
-and has no database. It also looks whether there is a watch and whether old logs of this host are deleted, marks how
-many GPUs the host has, and posts alerts that this host has kept. Killed at any time it loses nothing. See docs/adr/077.
+and has no database. It also looks whether there is a watch, whether old logs of this host are deleted and whether its
+follower is there, marks how many GPUs the host has, and posts alerts that this host has kept. Killed at any time it
+loses nothing. See docs/adr/077.
 
 A change here violates the promise of the project when a container is ended because Airflow or the store's disk is away,
 or when a reaper that hangs, or whose engine is away for a while, goes on for ever without a look.
@@ -101,6 +102,7 @@ class Reaper:
                 self._try("look for containers that no run follows", self._reap),
                 self._try("mark this host", _mark_this_host),
                 self._try("see whether old logs are deleted", self._look_for_logs),
+                self._try("see whether a follower is there", self._look_for_the_follower),
                 self._try("post alerts that this host has kept", _post_what_waits),
             )
             return all(looks)
@@ -143,6 +145,9 @@ class Reaper:
 
     def _look_for_logs(self) -> None:
         self._upkeep.report_logs(lambda: DockerRunner().engine.host)
+
+    def _look_for_the_follower(self) -> None:
+        self._upkeep.report_follower(lambda: DockerRunner().engine.host)
 
     def _is_alive(self, store: Store, pipeline: str, run_id: str, stage: str) -> bool:
         """Whether a task may still follow a stage of a run. True where nobody says so."""

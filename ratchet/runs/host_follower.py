@@ -44,9 +44,10 @@ class HostFollower:
     def look(self) -> None:
         """Begin with what was left, pass lines on, and let go what its task has taken back. Returns at once.
 
-        Deletes what was answered long ago and not taken back, as where a person has cleared the task.
+        Raises the error of a job that cannot be followed now, or whose answer the store refuses: the next look tries it
+        again.
         """
-        listed = self._list()
+        listed, failed = self._list(), list[RatchetError]()
         for place, job in list(self._jobs.items()):
             if left_paths.job(place) not in listed[place]:
                 job.over.set()  # its task goes on, and has the lease or will take it
@@ -54,6 +55,7 @@ class HostFollower:
                 job.lines.look(sum(map(left_paths.is_lines, listed[place])))
             if not job.is_alive():
                 del self._jobs[place]
+                failed += [job.error] if job.error is not None else []
         for place, keys in listed.items():
             if left_paths.job(place) not in keys or left_paths.why(place) in keys:
                 continue
@@ -62,6 +64,8 @@ class HostFollower:
                 self._jobs[place].start()
             if left_paths.end(place) in keys:
                 self._jobs[place].end()
+        if failed:
+            raise failed[0]
 
     def _list(self) -> dict[str, set[str]]:
         """The files of each place. Deletes what nobody comes for: all of a place, or what is left of one."""
@@ -97,6 +101,8 @@ class _LeftJob(Thread):
         self.over, self.lines = Signal(), PassedLines(store, place, number)
         self._store, self._runner, self._place = store, runner, place
         self._ending = False
+        self.error: RatchetError | None = None
+        """Why it is not followed now, or why the store has no answer; set at its end."""
 
     def end(self) -> None:
         """End the job, which has its whole grace: a person has ended its task."""
@@ -108,7 +114,7 @@ class _LeftJob(Thread):
         try:
             why = self._follow()
         except (NoAnswer, EngineSilent) as error:
-            _log.warning("%s: %s", self._place, error)
+            self.error = error
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the task of the job is not to wait for it
             _log.warning("%s: it is not followed: %s", self._place, error)
@@ -119,7 +125,7 @@ class _LeftJob(Thread):
             self.lines.look(0)
             answer(self._store, self._place, why)
         except RatchetError as error:
-            _log.warning("%s: %s", self._place, error)
+            self.error = error
 
     def _follow(self) -> Why:
         where = left_paths.job(self._place)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ratchet.contracts import left_paths
+from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.contracts.request import StageRequest
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.runner import Engine
@@ -66,3 +67,25 @@ def test_what_a_follower_says_of_an_error_has_no_secret(
     assert "cannot open" in said
     assert "cannot open" in caplog.text
     assert "hunter2" not in said + caplog.text
+
+
+def test_a_follower_that_the_store_refuses_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with keys that may read alone: else tasks would go on leaving containers to it."""
+    store = MemoryStore(uuid.uuid4().hex)
+    place = left(store, "r")
+    follower = HostFollower(store, cast("DockerRunner", SimpleNamespace(engine=HERE)), "team")
+
+    def refuses(key: str, data: bytes) -> bool:
+        raise Unavailable(f"{key}: access denied")
+
+    def error() -> RatchetError | None:
+        try:
+            follower.look()
+        except RatchetError as raised:
+            return raised
+        return None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "create", refuses)
+        assert "access denied" in str(until(error))
+    until(lambda: error() is None and store.head(left_paths.why(place)))

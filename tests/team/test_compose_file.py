@@ -337,6 +337,7 @@ def test_a_host_that_only_works_has_a_follower_with_the_keys_of_its_worker_and_n
         assert said["environment"][name] == worker["environment"][name]
     # What followers keep of a log, and the file by which the worker sees the follower.
     assert {*map(ends_of, said["volumes"])} == {*map(ends_of, worker["volumes"])}
+    assert services["reaper"]["environment"]["RATCHET_FOLLOWER"] == "host"  # it alerts people if none is there
     assert "follower" in WORKING
     here = stack().scale()
     assert "follower=0" in here

@@ -19,9 +19,11 @@ from ratchet.outbox.outbox import utc
 from ratchet.store.base import Store
 from ratchet_airflow.alerts.delivery import log_file
 from ratchet_airflow.collection_time import COLLECTION, WHEN
+from ratchet_airflow.leaving import alive_file
 from ratchet_airflow.watch import presence
 
 _GIT_LATE_S = 3 * 3600.0
+_FOLLOWER_S = 1800.0
 _FIRST_S = 3 * 3600.0
 """Where all was stopped, a deletion comes soon after the start, or an hour after one that has failed."""
 _COLLECTED = timedelta(days=9)
@@ -60,6 +62,18 @@ class Upkeep:
         said = f"{_since(last)} no deletion of old logs on {host} has gone well\nMeanwhile its disk fills"
         remedy = f"read the log of the service `logs` on {host}; start it if it is not there"
         _alert(f"logs-{host}", f"Ratchet: old logs are not deleted on {host}", said, remedy)
+
+    def report_follower(self, name_of_host: Callable[[], str]) -> None:
+        """Alert people if this host has no follower although its tasks leave containers to one."""
+        away_s = time.monotonic() - self._began
+        with suppress(OSError):
+            away_s = min(away_s, abs(time.time() - alive_file().stat().st_mtime))
+        if environment().follower != "host" or away_s <= _FOLLOWER_S:
+            return
+        host = name_of_host()
+        said = f"For {away_s / 60:.0f} minutes no follower has looked on {host}\nMeanwhile its tasks keep their workers"
+        remedy = f"read the log of the service `follower` on {host}; start it if it is not there"
+        _alert(f"follower-{host}", f"Ratchet: the follower of {host} is away", said, remedy)
 
     def report_git(self) -> None:
         """Alert people if the pipelines come from git, and it has not answered for hours."""

@@ -74,6 +74,25 @@ def test_logs_that_stay_for_half_a_day_are_an_alert_of_the_reaper_of_their_host(
     assert f"What to do: read the log of the service `logs` on {host}" in body["message"]
 
 
+@pytest.mark.docker
+def test_a_follower_that_is_away_for_half_an_hour_is_an_alert_of_the_reaper_of_its_host(
+    tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reaper, host = Reaper(AirflowServer("http://watch:x@127.0.0.1:9")), DockerRunner().engine.host
+    monkeypatch.setattr(reaper._upkeep, "_began", time.monotonic() - HOUR_S)
+    assert reaper.look()  # its tasks leave nothing to one
+    monkeypatch.setenv("RATCHET_FOLLOWER", "host")
+    file = tmp_path / "follower-alive"
+    for minutes, alerts in ((29, 0), (31, 1), (31, 1)):
+        file.touch()
+        os.utime(file, (time.time() - minutes * 60,) * 2)
+        assert reaper.look()
+        assert len(hook.received) == alerts
+    (body,) = hook.received
+    assert body["title"] == f"Ratchet: the follower of {host} is away"
+    assert f"What to do: read the log of the service `follower` on {host}" in body["message"]
+
+
 def test_git_that_does_not_answer_for_hours_is_an_alert_of_the_watch(
     tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
