@@ -62,8 +62,7 @@ class Environment(BaseModel):
     source_roots: Places = Field(
         (),
         examples=["/data,s3://sources"],
-        description="Folders and s3:// prefixes, with commas, below which the files of a source must lie. Default: all "
-        "that the process may read.",
+        description="Folders and s3:// prefixes, with commas, below which files of sources must lie. Default: any.",
     )
     tracking_uri: str | None = Field(
         None,
@@ -107,8 +106,8 @@ class Environment(BaseModel):
     )
     commit: str | None = Field(
         None,
-        description="The commit of the pipelines in the records of a run. Set it where the pipelines are not in a git "
-        "checkout, as in an image. Default: the commit that git reports.",
+        description="The commit of the pipelines in the records of runs, where they are in no git checkout, as in an "
+        "image. Default: the commit that git reports.",
     )
     gpus: str | None = Field(
         None,
@@ -165,22 +164,20 @@ class Environment(BaseModel):
     )
     operators: Names = Field(
         (),
-        description="People, with commas, by their names in Airflow, who may change production with a DAG such as "
-        "ratchet_rollback. Default: everybody whom Airflow lets trigger it.",
+        description="People, with commas, by their Airflow names, who may change production. Default: whom it lets.",
     )
     defer_seconds: float = Field(
         0,
         ge=0,
         examples=["60"],
-        description="Seconds after which a task of Airflow leaves its container to the triggerer, which needs the "
-        "engine and the environment of a worker; see RATCHET_FOLLOWER. 0: never. Default: 0; with `make serve` and "
-        "`make up`: 60.",
+        description="Seconds after which a task of Airflow leaves its container to RATCHET_FOLLOWER. 0: never. "
+        "Default: 0; with `make serve` and `make up`: 60.",
     )
     follower: Literal["triggerer", "host"] = Field(
         "triggerer",
         examples=["host"],
-        description="Who follows such a container: triggerer, which needs the engine of this host; or host: the "
-        "follower beside it, python -m ratchet_airflow.follower. Default: triggerer.",
+        description="Who follows it then: triggerer, which needs this host's engine and a worker's environment; host: "
+        "python -m ratchet_airflow.follower, beside the engine. Default: triggerer.",
     )
     gc: Annotated[Policy, BeforeValidator(parse_policy)] = Field(
         Policy(),
