@@ -138,7 +138,10 @@ def _sources(specs: list[PipelineSpec]) -> Iterator[Diagnosis]:
 
 def _receivers(specs: list[PipelineSpec]) -> Iterator[Diagnosis]:
     """Whether each receiver of alerts has an address here; Airflow may have it as a connection."""
-    for name in sorted({name for spec in specs for name in spec.alerts.to}):
+    names = sorted({name for spec in specs for name in spec.alerts.to})
+    if specs and not names:
+        yield Diagnosis(name="alerts", well=True, text="no pipeline names a receiver, so nobody is alerted")
+    for name in names:
         found, setting = alert_urls(name), alert_variable(name)
         if found:
             yield Diagnosis(name="alerts", well=True, text=f"{name} has {len(found)} addresses")
