@@ -26,6 +26,9 @@ class IndexedRun(Document):
         default=False,
         description="Whether it has ended or failed, so that who changes its records writes this line too.",
     )
+    noted: str = Field(
+        "", description="The records that the line of a run under way is from: while it has these, it is believed."
+    )
     standing: Standing = "unfinished"
     gain: Interval | None = Field(None, description="Relative, of the pipeline's metric.")
     would_promote: bool = Field(default=False, description="Whether the verdict is promote, whatever the run may do.")

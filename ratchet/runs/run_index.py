@@ -1,7 +1,7 @@
 """All nights of a pipeline in a few requests, however many runs it has: from a document with a line for each date.
 
-A run writes its line when it is planned, when a stage fails, when it ends, and when a stage of it is done again. The
-line of a run that has not ended is not believed: the reader reads that run's records, and so sees what a crash left
+A run writes its line when it is planned and at the end of each stage, with the records that the line is from. Of a run
+that has not ended the reader lists the records: where they are others, it reads them, and so sees what a crash left
 out. Two weeks later the next plan writes the line as the records are then. A document that is lost, damaged or of an
 older form is made again from the runs: by the next run, or by the watch, since a reader writes nothing.
 
@@ -26,7 +26,7 @@ from ratchet.contracts.request import RunKind, RunPlan
 from ratchet.contracts.run_index import FORM, IndexedLedger, IndexedRun, RunIndex, Standing, planned
 from ratchet.runs.indexed_ledger import ledger_of
 from ratchet.runs.newest import newest_first
-from ratchet.runs.run_lines import line_now, line_of_mark, line_on_record
+from ratchet.runs.run_lines import line_now, line_of_mark, line_on_record, noted_line, records_now
 from ratchet.runs.standstill import only_removal
 from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document
@@ -104,13 +104,13 @@ def note_plan(store: Store, plan: RunPlan) -> None:
             if run.run_id not in settled:
                 with suppress(OtherRelease):  # that release may go on with it
                     settled[run.run_id] = line_on_record(store, plan.spec.name, run).model_copy(update={"ended": True})
-        return index.with_runs(*settled.values(), planned(plan))
+        return index.with_runs(*settled.values(), noted_line(store, plan.spec.name, planned(plan)))
 
     _write(store, plan.spec.name, change)
 
 
 def note_again(store: Store, plan: RunPlan) -> None:
-    """Say that a stage which is on record is about to be recorded again: until `note_end` the line is not believed.
+    """Say that a stage which is on record is about to be recorded again: the line is believed until it is.
 
     A run that has no line gets one, so that nobody writes that of its records as they were.
     """
@@ -123,8 +123,8 @@ def note_again(store: Store, plan: RunPlan) -> None:
 
 
 def note_end(store: Store, plan: RunPlan) -> None:
-    """Write the line of a run that has ended or failed, and what the ledger says of its model."""
-    run = line_now(store, plan.spec.name, planned(plan))
+    """Write the line of a run of which a stage has ended, and what the ledger says of its model."""
+    run = noted_line(store, plan.spec.name, planned(plan))
     _write(store, plan.spec.name, lambda index: _with_ledgers(store, index, run))
 
 
@@ -217,12 +217,18 @@ def _with_ledgers(store: Store, index: RunIndex, *lines: IndexedRun) -> RunIndex
 
 
 def _followed(store: Store, pipeline: str, index: RunIndex) -> RunIndex:
-    """The index with the runs that have not ended as their records are now."""
+    """The index with the runs that have not ended as their records are now: a request for each that has its line."""
     open_runs = [run for run in index.runs if not run.ended]
     if not open_runs:
         return index
     with ThreadPoolExecutor(_READERS) as pool:
-        return index.with_runs(*pool.map(lambda run: line_now(store, pipeline, run), open_runs))
+        return index.with_runs(*pool.map(lambda run: _line_of_open(store, pipeline, run), open_runs))
+
+
+def _line_of_open(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
+    if run.noted and run.noted == records_now(store, pipeline, run.run_id):
+        return run
+    return line_now(store, pipeline, run)
 
 
 def _known(store: Store, pipeline: str) -> RunIndex | None:

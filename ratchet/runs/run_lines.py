@@ -5,7 +5,9 @@ from typing import Any
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
+from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.run_index import IndexedRun, planned
+from ratchet.contracts.stages import STAGES
 from ratchet.runs.history import plan_of
 from ratchet.runs.run_state import read_run
 from ratchet.store.base import Entry, Store
@@ -29,6 +31,31 @@ def line_now(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
         return line_on_record(store, pipeline, run)
     except OtherRelease as error:
         return run.model_copy(update=_unreadable(error))
+
+
+def noted_line(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
+    """The same, with the records that it is from: one that is written meanwhile makes it a line of before.
+
+    run: its line if no stage of it has ended.
+    """
+    found = _records(store, pipeline, run.run_id)
+    is_new = [key for key, _ in found] == [paths.plan(pipeline, run.run_id)]
+    line = run if is_new else line_now(store, pipeline, run)
+    return line if line.ended else line.model_copy(update={"noted": digest_of(found)})
+
+
+def records_now(store: Store, pipeline: str, run_id: str) -> str:
+    """What `noted` of the line of a run would be now. One request."""
+    return digest_of(_records(store, pipeline, run_id))
+
+
+def _records(store: Store, pipeline: str, run_id: str) -> list[tuple[str, str]]:
+    """The keys and etags of the records that the line of a run is from: its plan, its outcomes, a person's answers."""
+    outcomes = (paths.outcome(pipeline, run_id, stage) for stage in STAGES)
+    named = {paths.plan(pipeline, run_id), *outcomes}
+    answers = paths.answer(pipeline, run_id, 1).removesuffix("1.json")
+    listed = store.list(paths.run(pipeline, run_id))
+    return sorted((one.key, one.etag) for one in listed if one.key in named or one.key.startswith(answers))
 
 
 def line_on_record(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:

@@ -172,8 +172,7 @@ class StageRecord:
                 break
         else:
             self._delete_checkpoints(outcome)
-        if before is not None or outcome.state == "failed" or self._is_last:
-            note_end(self._store, self._plan)
+        note_end(self._store, self._plan)
 
     def _delete_checkpoints(self, outcome: Outcome) -> None:
         """What cannot be deleted stays: the result is there, and is recorded."""

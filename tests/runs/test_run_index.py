@@ -173,7 +173,7 @@ def test_a_run_that_was_planned_earlier_never_hides_a_newer_one(store: MemorySto
     assert line_of(store).run_id == "later"
 
 
-def test_a_run_is_followed_until_it_has_ended_and_its_last_stage_writes_its_line(store: MemoryStore) -> None:
+def test_a_run_is_followed_until_it_has_ended_and_each_stage_writes_its_line(store: MemoryStore) -> None:
     made = ran(store, "r")
     note_plan(store, made)
     assert line_of(store).standing == "unfinished"
@@ -181,7 +181,7 @@ def test_a_run_is_followed_until_it_has_ended_and_its_last_stage_writes_its_line
         with StageRecord(store, made, one.stage) as record:
             record.end(one)
     assert line_of(store).standing == "promote"
-    assert stored(store).runs[0].standing == "unfinished"
+    assert (stored(store).runs[0].standing, stored(store).runs[0].ended) == ("promote", False)
     with StageRecord(store, made, "report") as record:
         record.end(whole()[-1])
     assert stored(store).runs[0].ended
@@ -213,7 +213,7 @@ def test_a_plan_writes_the_lines_of_a_few_runs_that_were_killed_long_ago_and_of_
         note_plan(store, made)
     note_plan(store, ran(store, "killed-now", *whole()[:-1], data_date=DAY + timedelta(days=1)))
     note_plan(store, ran(store, "next", data_date=DAY + timedelta(days=2)))
-    assert all(run.ended == (run.standing == "promote") for run in stored(store).runs)
+    assert all((run.standing == "promote") == (run.run_id != "next") for run in stored(store).runs)
     assert {run.run_id for run in stored(store).runs if not run.ended} == {"killed-now", "next"}
     assert [line.standing for line in nights(store, "small")] == [*["promote"] * 13, "unfinished"]
 
@@ -530,3 +530,21 @@ def test_a_year_of_nights_costs_two_requests(tmp_path: Path, monkeypatch: pytest
         lines = nights(store, "small")
     assert len(lines) == 40
     assert sorted(calls) == ["list", "read"]
+
+
+def test_a_run_under_way_costs_one_request_more_and_what_it_did_since_its_line_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FileStore(tmp_path)
+    made = ran(store, "r")
+    note_plan(store, made)
+    for one in whole()[:4]:
+        with StageRecord(store, made, one.stage) as record:
+            record.end(one)
+        store.create(paths.log("small", "r", one.stage, 1), b"a log is no record")
+    with counted_calls(monkeypatch) as calls:
+        before = nights(store, "small")[0]
+    assert sorted(calls) == ["list", "read"]
+    assert before.standing == "unfinished"
+    keep(store, made, *whole()[4:-1])  # and the process was killed before it wrote the line
+    assert nights(store, "small")[0].standing == "promote"
