@@ -389,8 +389,8 @@ def test_15_a_worker_that_is_killed_in_the_middle_of_training_costs_nothing(stac
     states = stack.ended(EXAMPLES[0], run_id)
     assert states["run"] == "success", states
     log = stack.log(EXAMPLES[0], run_id, "train", 2)
-    # On a busy machine the training may have ended, and published its result, before its worker was missed.
-    assert "going on with it" in log or "found in the cache: its result is stored" in log, log
+    # On a busy machine the training may have ended, and published its result, before its worker was missed, or since.
+    assert re.search("going on with it|found in the cache: (its result is stored|another run built it)", log), log
     assert stack.submitted(training) == 1
     stack.until_well("worker")
 
