@@ -374,9 +374,11 @@ def test_the_address_for_alerts_receives_the_alert_about_a_run_that_failed(stack
         run_id = stack.trigger("payments-fraud", date="2020-01-01")  # of which there are no data
         states = stack.ended("payments-fraud", run_id)
         assert (states["run"], states["ingest"]) == ("failed", "failed")
-        (said,) = [json.loads(line) for line in hook.logs().splitlines()]
+        received = [json.loads(line) for line in hook.logs().splitlines()]
     finally:
         hook.remove(force=True)
+    assert len(received) == 1, received
+    (said,) = received
     assert said["title"].startswith("payments-fraud 2020-01-01: ingest ")
     assert f"http://127.0.0.1:{stack.ports['airflow']}/dags/payments-fraud/runs/" in said["message"]
 
