@@ -377,8 +377,10 @@ def test_the_address_for_alerts_receives_the_alert_about_a_run_that_failed(stack
         received = [json.loads(line) for line in hook.logs().splitlines()]
     finally:
         hook.remove(force=True)
-    assert len(received) == 1, received
-    (said,) = received
+    # In the afternoon the DAG's own night has waited long enough for data that the stack has not, and fails, too.
+    of_run = [one for one in received if one["title"].startswith("payments-fraud 2020-01-01: ")]
+    assert len(of_run) == 1, received
+    (said,) = of_run
     assert said["title"].startswith("payments-fraud 2020-01-01: ingest ")
     assert f"http://127.0.0.1:{stack.ports['airflow']}/dags/payments-fraud/runs/" in said["message"]
 
