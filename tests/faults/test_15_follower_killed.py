@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_it_is_killed_and_the_next_one_goes_on_and_a_person_ends_a_task(far: Fau
         runs = {pipeline: far.night(pipeline) for pipeline in DEFERRED}
         containers = {pipeline: far.until_ticking(pipeline, run_id) for pipeline, run_id in runs.items()}
         for pipeline in DEFERRED:
-            far.until(lambda pipeline=pipeline: deferred(pipeline), seconds=120)  # type: ignore[misc]
+            far.until(partial(deferred, pipeline), seconds=120)
         before = log(KILLED)
         far.until(lambda: len(log(KILLED)) > len(before), seconds=180)
         first.kill()

@@ -140,7 +140,12 @@ def test_what_its_task_has_taken_back_is_followed_no_longer(made: Trainings) -> 
     task = Task(made, plan)
     follower = HostFollower(made.store, DockerRunner(), TEAM)
     follower.look()
-    until(lambda: holder_of(made.store, task.work.lease).holder != task.work.attempt)  # type: ignore[union-attr]
+
+    def is_followed() -> bool:
+        held = holder_of(made.store, task.work.lease)
+        return held is not None and held.holder != task.work.attempt
+
+    until(is_followed)
     take_back(made.store, task.place, hearing(task.said))
     follower.look()
     outcome = ended(task.work, task.said)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +200,7 @@ def test_a_training_that_is_left_goes_on_in_the_same_run_which_its_task_ends(
     for number in (1, 2):
         with suppress(LeftRunning), live_metrics.live_metrics(plan, "train", heard.append) as hear:
             hear(progress(number, loss=0.25))
-            until(lambda number=number: has_rows(tmp_path, number, 1), seconds=120)  # type: ignore[misc]
+            until(partial(has_rows, tmp_path, number, 1), seconds=120)
             raise LeftRunning
     with pytest.raises(KeyError), live_metrics.live_metrics(plan, "train", heard.append, goes_on=True):
         raise KeyError
