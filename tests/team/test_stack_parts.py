@@ -57,7 +57,7 @@ def test_a_service_that_is_elsewhere_has_no_container() -> None:
     settings = Settings(workers=3, gpu_workers=0, database_url="postgresql://db", mlflow_url="https://m")
     assert Stack(Path("/"), settings, {}).scale() == [
         "--scale", "worker=3", "--scale", "worker-gpu=0", "--scale", "postgres=0", "--scale", "mlflow=0",
-        "--scale", "pipelines=0", "--scale", "rows=0",
+        "--scale", "follower=0", "--scale", "pipelines=0", "--scale", "rows=0",
     ]  # fmt: skip
 
 
