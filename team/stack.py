@@ -139,18 +139,20 @@ class Stack:
         )
         return Starting(process, errors)
 
-    def compose(self, *words: str, quiet: bool = True, stdin: Any = None, stdout: Any = None) -> None:
-        """`docker compose WORDS`. Raises Unavailable with the end of its errors if it fails."""
-        errors = subprocess.PIPE if quiet else None
-        limited = quiet and stdin is None and stdout is None  # a transfer of data has no time limit
+    def compose(self, *words: str, stdin: Any = None, stdout: Any = None) -> None:
+        """`docker compose WORDS`. Raises Unavailable with the end of its errors if it fails.
+
+        What it says beside that is not shown: Compose 1 warns of each secret that a host has not got.
+        """
+        limited = stdin is None and stdout is None  # a transfer of data has no time limit
         try:
             done = subprocess.run(
                 self._command(words),
                 cwd=self.root,
                 env=self.environment(),
                 stdin=stdin or subprocess.DEVNULL,
-                stdout=stdout or (subprocess.DEVNULL if quiet else None),
-                stderr=errors,
+                stdout=stdout or subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 timeout=_COMPOSE_S if limited else None,
                 check=False,
             )
@@ -160,7 +162,7 @@ class Stack:
             ) from error
         if done.returncode:
             raise Unavailable(
-                f"docker compose {words[0]} failed: {_last(done.stderr or b'') or f'exit code {done.returncode}'}",
+                f"docker compose {words[0]} failed: {_last(done.stderr) or f'exit code {done.returncode}'}",
                 remedy="run `make logs`",
             )
 

@@ -263,6 +263,14 @@ def test_logs_of_a_service_that_is_none_end_with_one_line_of_ours(
     assert line.startswith("logs: docker compose logs failed")
 
 
+@pytest.mark.docker
+def test_logs_are_shown_without_a_warning_for_each_secret_that_this_host_does_not_have(
+    engine: docker.APIClient, run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("logs") == 0
+    assert capfd.readouterr().err == ""
+
+
 def test_a_driver_that_does_not_answer_is_told_and_starts_no_host_that_only_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
