@@ -8,7 +8,6 @@ A change here violates the promise of the project when a follower that hangs cou
 """
 
 import fcntl
-import logging
 import os
 import signal
 import sys
@@ -24,8 +23,9 @@ from ratchet.runs.host_follower import HostFollower
 from ratchet.runs.left_elsewhere import LOOK_S
 from ratchet.store.opening import open_store
 from ratchet_airflow import settings
-from ratchet_airflow.leaving import alive_file, served
+from ratchet_airflow.leaving import served
 from ratchet_airflow.run_id import installation
+from ratchet_airflow.servers import alive_file, log_to_stderr, stop_on_signal
 
 _LIMIT_S = 300
 """A look that takes longer hangs: the process ends, and what supervises it starts it again."""
@@ -35,11 +35,8 @@ _log = masked_logger("ratchet.follower")
 
 def main() -> int:
     """Follow until SIGTERM."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
-    logging.getLogger("botocore").setLevel(logging.WARNING)  # else each look is two lines of its
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    log_to_stderr()
+    stop = stop_on_signal()
     try:
         store = open_store(settings.read().store)
         await_engine(0)
@@ -55,7 +52,7 @@ def main() -> int:
 @contextmanager
 def _alone(stop: Event) -> Iterator[None]:
     """Begins once no other follower is on this host: two would take the leases from each other without end."""
-    with alive_file().with_name("follower.lock").open("w") as file:
+    with alive_file("follower").with_name("follower.lock").open("w") as file:
         waits = False
         while not stop.is_set():
             try:
@@ -95,7 +92,7 @@ def _serve(follower: HostFollower, said: str, stop: Event) -> None:
 
 def _say(what: str) -> None:
     """That it lives, and what it follows. A task sees the whole text, or the one before."""
-    file = alive_file()
+    file = alive_file("follower")
     new = file.with_name(f"{file.name}.new")
     new.write_text(what, encoding="utf-8")
     new.replace(file)

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ratchet.contracts import left_paths
 from ratchet.contracts.environment import environment
-from ratchet_airflow.alerts.delivery import log_file
+from ratchet_airflow.servers import alive_file
 
 if TYPE_CHECKING:
     from ratchet.runners.runner import Runner
@@ -68,11 +67,6 @@ def take_back_left(store: "Store", states: Any, on_event: "OnEvent") -> None:
         states.delete(_LEFT_KEY)
 
 
-def alive_file() -> Path:
-    """What the follower of this host touches after each good look."""
-    return log_file().with_name("follower-alive")
-
-
 def served(store: str, installation: str, engine: str) -> str:
     """What the file of a follower says: what it follows."""
     return f"{store}\n{left_paths.host(installation, engine)}\n"
@@ -81,7 +75,7 @@ def served(store: str, installation: str, engine: str) -> str:
 def follower_here() -> str | None:
     """What the follower of this host follows, if it has looked a moment ago."""
     try:
-        file = alive_file()
+        file = alive_file("follower")
         # Its clock may have been set back since.
         return file.read_text(encoding="utf-8") if abs(time.time() - file.stat().st_mtime) < _WELL_S else None
     except (OSError, UnicodeDecodeError):

@@ -10,7 +10,6 @@ A change here violates the promise of the project when a container is ended beca
 or when a reaper that hangs, or whose engine is away for a while, goes on for ever without a look.
 """
 
-import logging
 import math
 import os
 import signal
@@ -19,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from urllib.parse import quote
 
 from ratchet.contracts import paths
@@ -39,6 +37,7 @@ from ratchet.store.opening import open_store
 from ratchet_airflow import settings
 from ratchet_airflow.alerts import delivery
 from ratchet_airflow.run_id import installation, is_foreign
+from ratchet_airflow.servers import alive_file, log_to_stderr
 from ratchet_airflow.watch import presence
 from ratchet_airflow.watch.airflow_server import AirflowServer, NotFound, ServerAway, as_expected, named_server
 from ratchet_airflow.watch.guard import Guard
@@ -54,8 +53,7 @@ _log = masked_logger("ratchet.reaper")
 
 def main() -> int:
     """Look until SIGTERM."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
-    logging.getLogger("botocore").setLevel(logging.WARNING)  # else each look is two lines of its
+    log_to_stderr()
     try:
         server = named_server("reaper")
         settings.read()
@@ -71,13 +69,8 @@ def main() -> int:
     while True:
         if reaper.look():
             with suppress(OSError):
-                alive_file().touch()
+                alive_file("reaper").touch()
         time.sleep(_EVERY_S)
-
-
-def alive_file() -> Path:
-    """What it touches after each good look."""
-    return delivery.log_file().with_name("reaper-alive")
 
 
 class Reaper:

@@ -8,8 +8,6 @@ failure ends the server.
 """
 
 import argparse
-import logging
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,13 +15,13 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Event
 
 from ratchet.collection import deletions
 from ratchet.collection.log_files import delete_old_logs
 from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.contracts.masking import masked_logger
+from ratchet_airflow.servers import log_to_stderr, stop_on_signal
 
 _FIRST_S = 600.0
 """After the start, when the other servers need the processors."""
@@ -52,10 +50,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.verb:
         return 0 if _MARK.exists() and time.time() - _MARK.stat().st_mtime < _EVERY_S + 3 * _AGAIN_S else 1
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
-    stop = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    log_to_stderr()
+    stop = stop_on_signal()
     try:
         policy = environment().gc
     except RatchetError as error:

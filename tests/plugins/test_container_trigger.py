@@ -20,8 +20,9 @@ from ratchet.runners.process import ProcessRunner
 from ratchet.runs.events import Event
 from ratchet.runs.left_job import Why
 from ratchet_airflow.container_trigger import ContainerTrigger, _log_event, is_triggerer_well
-from ratchet_airflow.leaving import alive_file, follower_here
+from ratchet_airflow.leaving import follower_here
 from ratchet_airflow.operators import StageOperator
+from ratchet_airflow.servers import alive_file
 from tests.waiting import until
 
 
@@ -192,7 +193,7 @@ def test_a_follower_that_has_looked_a_moment_ago_is_well_also_where_the_clock_is
 ) -> None:
     monkeypatch.setenv("RATCHET_ALERT_LOG", str(tmp_path / "alerts.jsonl"))
     assert follower_here() is None
-    alive_file().write_text("what it follows", encoding="utf-8")
+    alive_file("follower").write_text("what it follows", encoding="utf-8")
     then = time.time() - ago_s
-    os.utime(alive_file(), (then, then))
+    os.utime(alive_file("follower"), (then, then))
     assert follower_here() == ("what it follows" if is_well else None)

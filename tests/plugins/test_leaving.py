@@ -13,7 +13,8 @@ from ratchet.runs.events import Event
 from ratchet.runs.passed_lines import PassedLines
 from ratchet.store.memory import MemoryStore
 from ratchet_airflow import container_trigger
-from ratchet_airflow.leaving import alive_file, left_to, served, take_back_left, who_is_away
+from ratchet_airflow.leaving import left_to, served, take_back_left, who_is_away
+from ratchet_airflow.servers import alive_file
 from tests.runs.recorded import training
 from tests.runs.test_requests import plan
 
@@ -52,9 +53,9 @@ def test_a_container_is_left_to_a_follower_that_looks_where_the_task_leaves_it(s
         served(store.uri, "other", HERE.id),
         served(store.uri, work.plan.installation, "other/1"),
     ):
-        alive_file().write_text(said, encoding="utf-8")
+        alive_file("follower").write_text(said, encoding="utf-8")
         assert who_is_away(work, RUNNER) == ["the follower of this host has another store, engine or installation"]
-    alive_file().write_text(ours, encoding="utf-8")
+    alive_file("follower").write_text(ours, encoding="utf-8")
     assert who_is_away(work, RUNNER) == []
 
 

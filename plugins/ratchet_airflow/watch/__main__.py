@@ -8,7 +8,6 @@ A change here violates the promise of the project when a watch that hangs goes o
 Airflow ends or falls silent.
 """
 
-import logging
 import os
 import signal
 import sys
@@ -20,6 +19,7 @@ from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.masking import masked_logger
 from ratchet_airflow.alerts import delivery
+from ratchet_airflow.servers import alive_file, log_to_stderr, stop_on_signal
 from ratchet_airflow.watch.airflow_server import AirflowServer, named_server
 from ratchet_airflow.watch.guard import Guard
 from ratchet_airflow.watch.heartbeat import EVERY_S
@@ -35,17 +35,15 @@ _log = masked_logger("ratchet.alerts")
 
 def main() -> int:
     """Watch until SIGTERM."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
-    logging.getLogger("botocore").setLevel(logging.WARNING)  # else each look is two lines of its
-    here, stop = environment(), Event()
+    log_to_stderr()
+    here = environment()
     try:
         server = named_server("watch")
         every = min(here.watch_seconds, EVERY_S) if here.heartbeat_url else here.watch_seconds
     except RatchetError as error:
         sys.stderr.write(f"watch: {error}\n")
         return int(error.code)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_on_signal()
     os.nice(10)  # the runs come first
     delivery.ask_airflow(server.receiver)
     _log.info("the watch looks at %s every %g s, and when a run fails", server.url, every)
@@ -65,7 +63,7 @@ def _watch(server: AirflowServer, every: float, stop: Event) -> None:
                 scanner.scan()
             next_scan = time.monotonic() + every
         with suppress(OSError):
-            delivery.log_file().with_name("watch-alive").touch()
+            alive_file("watch").touch()
         stop.wait(_POLL_S)
 
 

@@ -19,7 +19,7 @@ from ratchet.outbox.outbox import utc
 from ratchet.store.base import Store
 from ratchet_airflow.alerts.delivery import log_file
 from ratchet_airflow.collection_time import COLLECTION, WHEN
-from ratchet_airflow.leaving import alive_file
+from ratchet_airflow.servers import alive_file
 from ratchet_airflow.watch import presence
 
 _GIT_LATE_S = 3 * 3600.0
@@ -67,7 +67,7 @@ class Upkeep:
         """Alert people if this host has no follower although its tasks leave containers to one."""
         away_s = time.monotonic() - self._began
         with suppress(OSError):
-            away_s = min(away_s, abs(time.time() - alive_file().stat().st_mtime))
+            away_s = min(away_s, abs(time.time() - alive_file("follower").stat().st_mtime))
         if environment().follower != "host" or away_s <= _FOLLOWER_S:
             return
         host = name_of_host()
