@@ -47,13 +47,15 @@ class HostFollower:
         Raises the error of a job that cannot be followed now, or whose answer the store refuses: the next look tries it
         again.
         """
+        # Before the listing, which has their answers then: else one that ends meanwhile is begun once more.
+        ended = [place for place, job in self._jobs.items() if not job.is_alive()]
         listed, failed = self._list(), list[RatchetError]()
         for place, job in list(self._jobs.items()):
             if left_paths.job(place) not in listed[place]:
                 job.over.set()  # its task goes on, and has the lease or will take it
             else:
                 job.lines.look(sum(map(left_paths.is_lines, listed[place])))
-            if not job.is_alive():
+            if place in ended:
                 del self._jobs[place]
                 failed += [job.error] if job.error is not None else []
         for place, keys in listed.items():

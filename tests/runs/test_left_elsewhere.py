@@ -1,6 +1,8 @@
 """What tasks leave on a host: what its reaper says of it to the follower, and what that one says of its own errors."""
 
 import uuid
+from collections.abc import Iterator
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,10 +13,10 @@ from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.contracts.request import StageRequest
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.runner import Engine
-from ratchet.runs.host_follower import HostFollower
+from ratchet.runs.host_follower import HostFollower, _LeftJob
 from ratchet.runs.left_elsewhere import answer, end_without_task, leave, new_place
 from ratchet.runs.left_job import Why
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 from ratchet.store.memory import MemoryStore
 from tests.runs.test_jobs import request_for
 from tests.waiting import until
@@ -67,6 +69,33 @@ def test_what_a_follower_says_of_an_error_has_no_secret(
     assert "cannot open" in said
     assert "cannot open" in caplog.text
     assert "hunter2" not in said + caplog.text
+
+
+def test_a_job_that_is_answered_during_a_look_is_not_begun_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would be followed beside its answer, and the reaper would take it for followed after the end of its task."""
+    store, followed, goes_on = MemoryStore(uuid.uuid4().hex), list[str](), Event()
+    place = left(store, "r")
+
+    def follow(job: _LeftJob) -> Why:
+        followed.append(job.name)
+        goes_on.wait()
+        return Why("the Docker engine does not answer", again=True)
+
+    def ends_meanwhile(prefix: str = "") -> Iterator[Entry]:
+        found = list(MemoryStore.list(store, prefix))
+        goes_on.set()
+        until(lambda: not any(job.is_alive() for job in follower._jobs.values()))
+        return iter(found)
+
+    monkeypatch.setattr(_LeftJob, "_follow", follow)
+    follower = HostFollower(store, cast("DockerRunner", SimpleNamespace(engine=HERE)), "team")
+    follower.look()
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "list", ends_meanwhile)
+        follower.look()
+    follower.look()
+    assert (len(followed), follower._jobs) == (1, {})
+    assert store.head(left_paths.why(place)) is not None
 
 
 def test_a_follower_that_the_store_refuses_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
