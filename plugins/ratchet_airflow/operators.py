@@ -112,7 +112,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
             no_end=(AirflowRescheduleException, TaskDeferred), try_number=context["ti"].try_number,
             again=lambda error: goes_on(self, context, error),
         ) as record, larger_hosts_wanted(store, runner):  # fmt: skip
-            take_back_left(store, context.get("task_state_store"), self._log_event)
+            take_back_left(store, plan, runner, context.get("task_state_store"), self._log_event, ends=cleared)
             name, late = _attempt_name(context), Waits(context, SOURCE)
             settled: Outcome | Work | None = None
             if begun is not None:

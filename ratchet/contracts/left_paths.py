@@ -25,6 +25,11 @@ def left(installation: str, engine: str, name: str) -> str:
     return f"{host(installation, engine)}/{segment(name)}"
 
 
+def is_of(place: str, installation: str, engine: str) -> bool:
+    """Whether a place is one of the host of an engine."""
+    return place.startswith(f"{host(installation, engine)}/")
+
+
 def job(place: str) -> str:
     """The request of the job. What has none was not left, or its task has gone on."""
     return f"{place}/{_JOB}"

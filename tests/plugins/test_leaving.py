@@ -71,11 +71,27 @@ def test_whatever_goes_on_takes_back_what_was_left(store: MemoryStore) -> None:
     lines = PassedLines(store, place)
     lines.hear(Event(name="info", level="info", message="unread"))
     lines.look(0)
-    take_back_left(store, states, heard.append)
+    take_back_left(store, work.plan, RUNNER, states, heard.append)
     assert [event.message for event in heard] == ["unread"]
     assert (list(store.list(place)), states) == ([], {})
-    take_back_left(store, states, heard.append)  # once
-    take_back_left(store, None, heard.append)
+    take_back_left(store, work.plan, RUNNER, states, heard.append)  # once
+    take_back_left(store, work.plan, RUNNER, None, heard.append)
+
+
+def test_on_another_host_the_follower_keeps_it(store: MemoryStore) -> None:
+    """As where a host was away for a minute: nobody else sees its container, stops it in time, or gives it new keys."""
+    work, states, heard = training(store, plan({}, store=store.uri)), States(), list[Event]()
+    _, trigger, _ = left_to(work, RUNNER, work.attempt, states)
+    assert trigger.left is not None
+    kept, there = dict(states), cast("Any", SimpleNamespace(engine=Engine("there/1", "there")))
+    take_back_left(store, work.plan, there, states, heard.append)
+    assert [entry.key for entry in store.list(trigger.left)] == [left_paths.job(trigger.left)]
+    take_back_left(store, work.plan, there, states, heard.append, ends=True)  # a person has cleared it
+    keys = {entry.key for entry in store.list(trigger.left)}
+    assert keys == {left_paths.job(trigger.left), left_paths.end(trigger.left)}
+    assert states == kept
+    take_back_left(store, work.plan, RUNNER, states, heard.append)
+    assert (list(store.list(trigger.left)), states) == ([], {})
 
 
 def test_without_a_follower_of_the_host_it_is_left_to_the_triggerer(
