@@ -22,7 +22,7 @@ from ratchet.runs.left_job import Why
 from ratchet.runs.passed_lines import read_lines
 from ratchet.runs.reaping import IsAlive
 from ratchet.runs.work import OnEvent, Work
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 from ratchet.store.lease import Silence, holder_of
 
 LOOK_S = 5.0
@@ -88,7 +88,7 @@ class FarFollower:
     ) -> None:
         self._work = Work(store=store, plan=plan, request=request, because="")
         self._place, self._over, self._on_event = place, over, on_event
-        self._taken = set[str]()
+        self._taken = set[Entry]()
 
     def follow(self) -> Why:
         """Block until the task has to go on, or it is over. A store that is away is waited for."""

@@ -7,6 +7,7 @@ last part. What nobody reads, or what is faster than the store, is counted.
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from threading import Lock
@@ -103,9 +104,15 @@ class PassedLines:
                 if len(written) > len(taken):
                     self._dropped -= dropped
             after = next((each.after for each in reversed(taken) if each.after is not None), None)
-            if after is not None:
+            if after is not None and self._is_left():
                 _keep(*after)
             return True
+
+    def _is_left(self) -> bool:
+        """Whether the task has not taken the job back. Else it may not have this part, and reads its lines again."""
+        with suppress(RatchetError):
+            return self._store.head(left_paths.job(self._place)) is not None
+        return False
 
 
 @dataclass(slots=True)
@@ -134,24 +141,25 @@ def _keep(handle: str, position: bytes) -> None:
             kept.write(found)
 
 
-def read_lines(store: Store, listed: Iterable[Entry], taken: set[str] | None = None) -> Iterator[Event]:
+def read_lines(store: Store, listed: Iterable[Entry], taken: set[Entry] | None = None) -> Iterator[Event]:
     """The events of the parts among these files, in their order. A part is deleted once all of it was taken.
 
-    taken: the keys of parts that an earlier look has taken and could not delete; kept here.
+    taken: parts that an earlier look has taken and could not delete; kept here. One that was deleted all the same, with
+    an answer that was lost, may be another one by now: a follower that begins again takes its number.
     """
     parts = sorted(entry for entry in listed if left_paths.is_lines(entry.key))
     taken = set() if taken is None else taken
-    taken &= {entry.key for entry in parts}
+    taken &= {*parts}
     for entry in parts:
-        if entry.key not in taken:
+        if entry not in taken:
             try:
                 data = store.read(entry.key)
             except FileNotFoundError:
                 continue
             yield from map(_event, data.splitlines())
-            taken.add(entry.key)
+            taken.add(entry)
         store.delete(entry.key)
-        taken.discard(entry.key)
+        taken.discard(entry)
 
 
 def _event(line: bytes) -> Event:

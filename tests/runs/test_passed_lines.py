@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,6 +13,7 @@ from ratchet.runs import passed_lines
 from ratchet.runs.events import Event
 from ratchet.runs.left_elsewhere import take_back
 from ratchet.runs.passed_lines import PassedLines, read_lines
+from ratchet.store.base import Entry
 from ratchet.store.memory import MemoryStore
 
 PLACE = left_paths.left("i", "host/1", "a-1")
@@ -75,7 +77,7 @@ def test_a_part_that_is_not_read_to_its_end_is_read_again(store: MemoryStore) ->
 
 
 def test_a_part_that_cannot_be_deleted_is_taken_once(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines, taken, heard = PassedLines(store, PLACE), set[str](), list[Event]()
+    lines, taken, heard = PassedLines(store, PLACE), set[Entry](), list[Event]()
 
     def away(*_: object) -> bool:
         raise NoAnswer("the store does not answer")
@@ -96,6 +98,62 @@ def test_a_part_that_cannot_be_deleted_is_taken_once(store: MemoryStore, monkeyp
     look()
     assert heard == [said(0), said(1)]
     assert (taken, list(store.list(PLACE))) == (set(), [])
+
+
+def test_a_part_with_the_number_of_one_that_was_deleted_with_a_lost_answer_is_read(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The follower began again meanwhile, and saw no part."""
+    lines, far, heard = PassedLines(store, PLACE), set[Entry](), list[Event]()
+
+    def answer_is_lost(key: str) -> bool:
+        MemoryStore.delete(store, key)
+        raise NoAnswer("the answer is lost")
+
+    def look() -> None:
+        for event in read_lines(store, list(store.list(PLACE)), far):
+            heard.append(event)
+
+    lines.hear(said(0))
+    lines.look(0)
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "delete", answer_is_lost)
+        with pytest.raises(NoAnswer):
+            look()
+    lines = PassedLines(store, PLACE, left_paths.next_lines([]))
+    lines.hear(said(1))
+    lines.look(0)
+    look()
+    assert heard == [said(0), said(1)]
+    assert (far, list(store.list(PLACE))) == (set(), [])
+
+
+@pytest.mark.parametrize("moment", range(1, 4))
+def test_no_line_is_lost_that_is_passed_on_while_the_task_takes_the_job_back(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    """Either the task hears it, or it is after the position from which the task reads on."""
+    handle, lines, heard, looks = uuid.uuid4().hex, PassedLines(store, PLACE), list[Event](), list[str]()
+    store.create(left_paths.job(PLACE), b"{}")
+    after = Position((Mark(b"2026-11-20T00:00:01Z", 1), Mark()))
+
+    def passes_on_meanwhile(prefix: str = "") -> Iterator[Entry]:
+        looks.append(prefix)
+        if len(looks) == moment:
+            lines.look(0)
+        return MemoryStore.list(store, prefix)
+
+    try:
+        with lines.positions(handle) as kept:
+            lines.hear(said(0))
+            kept.write(after)
+            with monkeypatch.context() as patched:
+                patched.setattr(store, "list", passes_on_meanwhile)
+                take_back(store, PLACE, heard.append)
+            assert (heard, kept.read()) in [([said(0)], after), ([said(0)], Position()), ([], Position())]
+        assert list(store.list(PLACE)) == []
+    finally:
+        discard(handle)
 
 
 def test_while_nobody_reads_lines_are_counted_and_the_store_does_not_grow(
@@ -140,6 +198,7 @@ def test_what_another_release_wrote_is_shown(store: MemoryStore) -> None:
 
 def test_a_position_is_kept_once_the_lines_before_it_are_passed_on(store: MemoryStore) -> None:
     handle, lines = uuid.uuid4().hex, PassedLines(store, PLACE)
+    store.create(left_paths.job(PLACE), b"{}")
     at = [Position((Mark(f"2026-11-20T00:00:0{number}Z".encode(), 1), Mark())) for number in range(3)]
     try:
         with lines.positions(handle) as kept:
