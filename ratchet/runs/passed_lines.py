@@ -135,10 +135,12 @@ class _PassedPosition(PositionFile):
 
 
 def _keep(handle: str, position: bytes) -> None:
+    """If it cannot be kept, as on a broken disk, the next follower passes lines on twice; no job waits for that."""
     found = Position.unpack(position)
-    if found is not None:
-        with PositionFile(handle) as kept:
-            kept.write(found)
+    with suppress(OSError, RatchetError):
+        if found is not None:
+            with PositionFile(handle) as kept:
+                kept.write(found)
 
 
 def read_lines(store: Store, listed: Iterable[Entry], taken: set[Entry] | None = None) -> Iterator[Event]:

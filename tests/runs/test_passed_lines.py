@@ -1,6 +1,8 @@
 """Lines that a follower passes on through the store."""
 
+import errno
 import json
+import os
 import uuid
 from collections.abc import Iterator
 
@@ -212,6 +214,26 @@ def test_a_position_is_kept_once_the_lines_before_it_are_passed_on(store: Memory
             lines.look(0)  # between the line and its position
             kept.write(at[2])
             assert kept.read() == at[2]
+    finally:
+        discard(handle)
+
+
+def test_a_position_that_cannot_be_kept_holds_nothing_up(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a disk that was mounted read-only: the follower still ends jobs, and begins with others."""
+    handle, lines = uuid.uuid4().hex, PassedLines(store, PLACE)
+    store.create(left_paths.job(PLACE), b"{}")
+
+    def refuses(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    try:
+        with lines.positions(handle) as kept, monkeypatch.context() as patched:
+            patched.setattr(os, "open", refuses)
+            lines.hear(said(0))
+            kept.write(Position((Mark(b"2026-11-20T00:00:01Z", 1), Mark())))
+            lines.look(0)
+            kept.write(Position((Mark(b"2026-11-20T00:00:02Z", 1), Mark())))
+        assert read(store) == [said(0)]
     finally:
         discard(handle)
 
