@@ -86,7 +86,9 @@ class WandbRun:
         try:
             process.stdin.write(f"{json.dumps(request)}\n")
             process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], _ANSWER_S)
+            answers = select.poll()  # `select.select` takes no file whose number is above 1023
+            answers.register(process.stdout, select.POLLIN)
+            ready = answers.poll(_ANSWER_S * 1000)
             answer = json.loads(process.stdout.readline() or '{"error": "its process has ended"}') if ready else None
         except OSError:
             answer = {"error": "its process has ended"}
