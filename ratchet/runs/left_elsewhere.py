@@ -111,6 +111,8 @@ class FarFollower:
         store, asked = self._work.store, time.monotonic()
         listed = list(store.list(self._place))
         for event in read_lines(store, listed, self._taken):
+            if self._over.is_set():
+                return None  # nobody writes a log here any more: the part stays for who looks next
             self._on_event(event)
         if any(entry.key == left_paths.why(self._place) for entry in listed):
             return _read(store, left_paths.why(self._place))

@@ -13,12 +13,16 @@ from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.contracts.request import StageRequest
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.runner import Engine
+from ratchet.runs.events import Event as Said
 from ratchet.runs.host_follower import HostFollower, _LeftJob
-from ratchet.runs.left_elsewhere import answer, end_without_task, leave, new_place
+from ratchet.runs.left_elsewhere import FarFollower, answer, end_without_task, leave, new_place
 from ratchet.runs.left_job import Why
+from ratchet.runs.passed_lines import PassedLines, read_lines
 from ratchet.store.base import Entry, Store
 from ratchet.store.memory import MemoryStore
+from tests.runs.recorded import training
 from tests.runs.test_jobs import request_for
+from tests.runs.test_requests import plan
 from tests.waiting import until
 
 HERE, THERE = Engine("here/1", "here"), Engine("there/1", "there")
@@ -49,6 +53,26 @@ def test_the_follower_of_a_host_hears_of_tasks_that_are_over_though_no_triggerer
     marks = [entry.key for entry in store.list(left_paths.EVERY) if entry.key.endswith("/end")]
     assert marks == [left_paths.end(places["over"])]
     assert end_without_task(store, "team", HERE, is_alive) == []  # it is said once
+
+
+def test_a_trigger_that_is_cancelled_deletes_no_line_that_its_log_may_not_have() -> None:
+    store, over, heard = MemoryStore(uuid.uuid4().hex), Event(), list[str]()
+    work = training(store, plan({}, store=store.uri))
+    place = left_paths.left("team", HERE.id, "a")
+    lines = PassedLines(store, place)
+    for message in ("one", "two"):
+        lines.hear(Said(name="text", level="info", message=message))
+    lines.look(0)
+
+    def hear(event: Said) -> None:
+        heard.append(event.message)
+        over.set()
+
+    far = FarFollower(store, work.plan, work.request, place, over=over, on_event=hear)
+    assert far.follow() == Why("it was left", again=True)
+    assert heard == ["one"]
+    again = [event.message for event in read_lines(store, list(store.list(place)))]
+    assert again == ["one", "two"]
 
 
 def test_what_a_follower_says_of_an_error_has_no_secret(
