@@ -11,7 +11,7 @@ from threading import Event as Signal
 from threading import Thread
 
 from ratchet.contracts import left_paths
-from ratchet.contracts.errors import NoAnswer, RatchetError, Unavailable
+from ratchet.contracts.errors import NoAnswer, OtherRelease, RatchetError, Unavailable
 from ratchet.contracts.masking import mask, masked_logger
 from ratchet.contracts.request import StageRequest
 from ratchet.contracts.stored import read_stored
@@ -120,7 +120,9 @@ class _LeftJob(Thread):
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the task of the job is not to wait for it
             _log.warning("%s: it is not followed: %s", self._place, error)
-            why = Why(mask(str(error)), again=False)
+            # What passes by itself, as an engine that answers 500, is no reason to hold a worker for hours.
+            passes = isinstance(error, Unavailable) and not isinstance(error, OtherRelease)
+            why = Why(mask(str(error)), again=passes)
         if self.over.is_set() and not self._ending:
             return
         try:

@@ -1,5 +1,6 @@
 """What tasks leave on a host: what its reaper says of it to the follower, and what that one says of its own errors."""
 
+import json
 import uuid
 from collections.abc import Iterator
 from threading import Event
@@ -9,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from ratchet.contracts import left_paths
-from ratchet.contracts.errors import RatchetError, Unavailable
+from ratchet.contracts.errors import OtherRelease, RatchetError, Unavailable
 from ratchet.contracts.request import StageRequest
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.runner import Engine
@@ -120,6 +121,29 @@ def test_a_job_that_is_answered_during_a_look_is_not_begun_once_more(monkeypatch
     follower.look()
     assert (len(followed), follower._jobs) == (1, {})
     assert store.head(left_paths.why(place)) is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (Unavailable("the Docker engine refused: 500 Server Error"), True),
+        (OtherRelease("cannot be read by Ratchet"), False),
+        (ValueError("a bug"), False),
+    ],
+)
+def test_what_passes_by_itself_does_not_keep_the_task_at_its_worker(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, again: bool
+) -> None:
+    store = MemoryStore(uuid.uuid4().hex)
+    place = left(store, "r")
+
+    def fails(_: _LeftJob) -> Why:
+        raise error
+
+    monkeypatch.setattr(_LeftJob, "_follow", fails)
+    HostFollower(store, cast("DockerRunner", SimpleNamespace(engine=HERE)), "team").look()
+    until(lambda: store.head(left_paths.why(place)))
+    assert json.loads(store.read(left_paths.why(place)))["again"] is again
 
 
 def test_a_follower_that_the_store_refuses_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
