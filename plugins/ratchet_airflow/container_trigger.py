@@ -20,8 +20,7 @@ from urllib.parse import urljoin
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from ratchet.contracts.errors import NoAnswer
-from ratchet.runners.engine import EngineSilent
+from ratchet.contracts.errors import NoAnswer, OtherRelease, Unavailable
 from ratchet_airflow.progress import fields_of, level_of, line_of
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ _MOST = 1000
 _LEAST_S = 10.0
 """Seconds that a task is deferred at least. Airflow 3.3 counts a task as lost that runs again before the scheduler has
 seen that its process before the deferral has ended, which takes a loop of the scheduler."""
-_ASK_S = 3.0
+_ASK_S, _AGAIN_S = 3.0, 5.0
 _threads = ThreadPoolExecutor(_MOST, thread_name_prefix="follow")
 _log = logging.getLogger("ratchet.stage")
 
@@ -71,8 +70,8 @@ class ContainerTrigger(BaseTrigger):
             self._over.set()
         error = following.exception()
         self._fired = True
-        # A store or an engine that is away is no reason to hold a worker for the rest of a training, once it is back.
-        again = isinstance(error, (NoAnswer, EngineSilent))
+        # What passes by itself, as an engine that answers 500, is no reason to hold a worker for hours.
+        again = isinstance(error, Unavailable) and not isinstance(error, OtherRelease)
         fired = following.result() if error is None else {"why": str(error), "again": again}
         yield TriggerEvent(fired)  # type: ignore[no-untyped-call] # Airflow's own has no types
 
@@ -89,11 +88,18 @@ class ContainerTrigger(BaseTrigger):
         self._open().end()
 
     def _follow(self) -> dict[str, Any]:
-        why = self._open().follow()
+        """A store that is away is waited for: else each task needs a worker that had none, all at once."""
+        while True:
+            try:
+                follower = self._open()
+                break
+            except NoAnswer:
+                if self._over.wait(_AGAIN_S):
+                    raise
+        why = follower.follow()
         return {"why": why.text, "again": why.again, "log": why.log}
 
     def _open(self) -> "Follower | FarFollower":
-        from ratchet.contracts.errors import Unavailable
         from ratchet.contracts.request import StageRequest
         from ratchet.runs.history import plan_of
         from ratchet.runs.left_elsewhere import FarFollower

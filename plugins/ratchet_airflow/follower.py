@@ -70,13 +70,17 @@ def _serve(follower: HostFollower, said: str, stop: Event) -> None:
     """said: what it follows, for the tasks of this host."""
     if not stop.is_set():
         _log.info("the follower follows what tasks of this host leave to it, in %s", said.splitlines()[0])
-    failing = ""
+    failing, looks = "", 0
     while not stop.is_set():
         signal.alarm(_LIMIT_S)
         try:
             await_engine(0)
             follower.look()
-            _say(said)
+            looks += 1
+            if (
+                looks > 1
+            ):  # the first one only begins: one that then fails is not well, however often
+                _say(said)
             if failing:
                 _log.info("the follower goes on: what was away answers again")
             failing = ""

@@ -81,6 +81,8 @@ class Reaper:
         self._failing: dict[str, type[RatchetError]] = {}
         self._unreadable: set[str] = set()
         self._unknown: RatchetError | None = None
+        self._over: set[str] = set()
+        """Jobs left to the follower of this host whose tasks were over at the last look."""
         self._upkeep = Upkeep()
 
     def look(self) -> bool:
@@ -126,9 +128,10 @@ class Reaper:
             return  # stages run as processes
         self._unknown = None
         store, runner = open_store(settings.read().store), DockerRunner()
-        for place in end_without_task(store, installation(), runner.engine, partial(self._is_alive, store)):
+        is_alive = partial(self._is_alive, store)
+        for place in end_without_task(store, installation(), runner.engine, is_alive, self._over):
             _log.warning("%s: its task is over, and the follower of this host ends it", place)
-        found = orphans(store, runner, partial(self._is_alive, store))
+        found = orphans(store, runner, is_alive)
         failed = _end(runner, found)
         signal.alarm(_LIMIT_S)
         for freed in free_leases(store, runner):

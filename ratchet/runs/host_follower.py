@@ -23,8 +23,8 @@ from ratchet.runs.left_job import Follower, Why
 from ratchet.runs.passed_lines import PassedLines
 from ratchet.store.base import Store
 
-_OLD_NS = 2 * 86_400 * 10**9
-"""More than clocks differ. What a trigger does not find any more is in the lease."""
+_OLD_NS = 8 * 86_400 * 10**9
+"""More than clocks differ, and a task waits for a worker. What a trigger does not find any more is in the lease."""
 _log = masked_logger(__name__)
 
 

@@ -10,6 +10,7 @@ because a follower or the store is away.
 
 import json
 import time
+from contextlib import suppress
 from secrets import token_hex
 from threading import Event as Signal
 
@@ -57,10 +58,14 @@ def take_back(store: Store, place: str, on_event: OnEvent) -> None:
         store.delete(entry.key)
 
 
-def end_without_task(store: Store, installation: str, engine: Engine, is_alive: IsAlive) -> list[str]:
+def end_without_task(
+    store: Store, installation: str, engine: Engine, is_alive: IsAlive, over_before: set[str]
+) -> list[str]:
     """Have the follower of a host end the jobs whose tasks are over, as where no triggerer was there to say so.
 
-    The follower keeps their leases, so the reaper takes them for followed. Returns the places of those jobs.
+    The follower keeps their leases, so the reaper takes them for followed. over_before: the places of those whose tasks
+    were over at the last look, kept here: one answer is no reason to end a job that is followed. Returns the places of
+    those to end.
     """
     listed, marked = {entry.key for entry in store.list(left_paths.host(installation, engine.id))}, list[str]()
     for place in sorted({*map(left_paths.place_of, listed)}):
@@ -71,9 +76,14 @@ def end_without_task(store: Store, installation: str, engine: Engine, is_alive: 
             request = read_stored(StageRequest, store.read(where), where=where)
         except (FileNotFoundError, CorruptArtifact, OtherRelease):
             continue  # nobody follows it
-        if not is_alive(request.spec.name, request.run_id, request.stage):
+        if is_alive(request.spec.name, request.run_id, request.stage):
+            over_before.discard(place)
+        elif place in over_before:
             store.create(left_paths.end(place), b"")
             marked.append(place)
+        else:
+            over_before.add(place)
+    over_before &= {*map(left_paths.place_of, listed)} - {*marked}
     return marked
 
 
@@ -110,10 +120,11 @@ class FarFollower:
     def _look(self, silence: Silence) -> Why | None:
         store, asked = self._work.store, time.monotonic()
         listed = list(store.list(self._place))
-        for event in read_lines(store, listed, self._taken):
-            if self._over.is_set():
-                return None  # nobody writes a log here any more: the part stays for who looks next
-            self._on_event(event)
+        with suppress(Unavailable):  # as where nothing can be deleted: why the task has to go on is there all the same
+            for event in read_lines(store, listed, self._taken):
+                if self._over.is_set():
+                    return None  # nobody writes a log here any more: the part stays for who looks next
+                self._on_event(event)
         if any(entry.key == left_paths.why(self._place) for entry in listed):
             return _read(store, left_paths.why(self._place))
         held = holder_of(store, self._work.lease)

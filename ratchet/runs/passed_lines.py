@@ -20,8 +20,8 @@ from ratchet.store.base import Entry, Store
 
 _MOST_PARTS = 20
 """Parts of a job that may wait for who reads them: while the triggerer is away, nobody does."""
-_MOST_BYTES = 4 << 20
-"""Of lines that are not yet in a part."""
+_MOST_LINES, _MOST_BYTES = 12_000, 4 << 20
+"""Lines that are not yet in a part, and bytes of their text. Each line takes some 300 bytes more."""
 _A_PART, _A_PART_BYTES = 4000, 512 << 10
 """Lines, and bytes, after which a part is written at once."""
 
@@ -48,7 +48,7 @@ class PassedLines:
         if self._is_open and (self._bytes > _A_PART_BYTES or len(self._lines) >= _A_PART):
             self._pass_on()
         with self._changing:
-            if self._bytes + len(line) > _MOST_BYTES:
+            if self._bytes + len(line) > _MOST_BYTES or len(self._lines) >= _MOST_LINES:
                 self._dropped += 1
                 return
             self._lines.append(_Waiting(line))

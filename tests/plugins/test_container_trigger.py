@@ -10,12 +10,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow._shared.module_loading import import_string
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from ratchet.contracts.errors import ConfigurationError, NoAnswer
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, OtherRelease, Unavailable
 from ratchet.runners.process import ProcessRunner
 from ratchet.runs.events import Event
 from ratchet.runs.left_job import Why
@@ -82,20 +83,51 @@ def test_a_request_that_is_not_understood_gives_the_task_back_and_it_is_not_defe
     assert "StageRequest" in payload["why"]
 
 
-def test_after_a_store_that_was_away_the_task_is_deferred_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (NoAnswer("the store does not answer"), True),
+        (Unavailable("the Docker engine refused: 500 Server Error"), True),
+        (OtherRelease("cannot be read by this release"), False),
+        (ValueError("a bug"), False),
+    ],
+)
+def test_after_what_passes_by_itself_the_task_is_deferred_again(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, again: bool
+) -> None:
     monkeypatch.setattr("ratchet_airflow.container_trigger._LEAST_S", 0.0)
     trigger = ContainerTrigger(store="mem://t", request="{}")
 
-    def away() -> None:
-        raise NoAnswer("the store does not answer")
+    def fails() -> None:
+        raise error
 
-    async def fired() -> list[object]:
-        return [event.payload async for event in trigger.run()]
+    monkeypatch.setattr(trigger, "_open", lambda: SimpleNamespace(follow=fails))
+    payload = asyncio.run(_fired(trigger))
+    assert (payload["again"], str(error) in payload["why"]) == (again, True)
 
-    monkeypatch.setattr(trigger, "_open", away)
-    (payload,) = asyncio.run(fired())
-    assert isinstance(payload, dict)
-    assert (payload["again"], "does not answer" in payload["why"]) == (True, True)
+
+def test_a_store_that_is_away_as_the_trigger_begins_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every task that was deferred needs a worker at once, as after a triggerer that began again."""
+    monkeypatch.setattr("ratchet_airflow.container_trigger._LEAST_S", 0.0)
+    monkeypatch.setattr("ratchet_airflow.container_trigger._AGAIN_S", 0.01)
+    trigger, tries = ContainerTrigger(store="mem://t", request="{}"), list[int]()
+
+    def opened() -> SimpleNamespace:
+        tries.append(1)
+        if len(tries) < 3:
+            raise NoAnswer("the store does not answer")
+        return SimpleNamespace(follow=lambda: Why("it has ended", again=True))
+
+    monkeypatch.setattr(trigger, "_open", opened)
+    assert asyncio.run(_fired(trigger)) == {"why": "it has ended", "again": True, "log": None}
+    assert len(tries) == 3
+
+
+async def _fired(trigger: ContainerTrigger) -> dict[str, Any]:
+    """What its only event says."""
+    (event,) = [event async for event in trigger.run()]
+    assert isinstance(event.payload, dict)
+    return event.payload
 
 
 def test_a_trigger_that_another_triggerer_takes_over_ends_no_container(monkeypatch: pytest.MonkeyPatch) -> None:

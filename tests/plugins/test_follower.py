@@ -191,7 +191,7 @@ def test_what_was_answered_and_not_taken_back_goes_after_days(made: Trainings) -
     left_elsewhere.answer(made.store, place, Why("it was left", again=True))
     follower.look()
     assert len(list(made.store.list(place))) == 2
-    then = time.time() - 3 * 86_400
+    then = time.time() - 9 * 86_400
     for key in (left_paths.why(place), left_paths.job(place)):
         file = made.store.local(key)
         assert file is not None

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from ratchet.contracts import left_paths
-from ratchet.contracts.errors import OtherRelease, RatchetError, Unavailable
+from ratchet.contracts.errors import NoAnswer, OtherRelease, RatchetError, Unavailable
 from ratchet.contracts.request import StageRequest
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.runner import Engine
@@ -46,14 +46,19 @@ def test_the_follower_of_a_host_hears_of_tasks_that_are_over_though_no_triggerer
 
     def is_alive(pipeline: str, run: str, stage: str) -> bool:
         asked.append((pipeline, run, stage))
-        return run != "over"
+        return run not in over
 
-    assert end_without_task(store, "team", HERE, is_alive) == [places["over"]]
+    over, seen = {"over", "goes-on"}, set[str]()
+    assert end_without_task(store, "team", HERE, is_alive, seen) == []  # one answer is no reason
+    over.remove("goes-on")
+    assert end_without_task(store, "team", HERE, is_alive, seen) == [places["over"]]
     assert {run for _, run, _ in asked} == {"over", "goes-on"}
     assert {stage for *_, stage in asked} == {"train"}
     marks = [entry.key for entry in store.list(left_paths.EVERY) if entry.key.endswith("/end")]
     assert marks == [left_paths.end(places["over"])]
-    assert end_without_task(store, "team", HERE, is_alive) == []  # it is said once
+    over.add("goes-on")
+    assert end_without_task(store, "team", HERE, is_alive, seen) == []  # it is said once
+    assert seen == {places["goes-on"]}
 
 
 def test_a_trigger_that_is_cancelled_deletes_no_line_that_its_log_may_not_have() -> None:
@@ -74,6 +79,27 @@ def test_a_trigger_that_is_cancelled_deletes_no_line_that_its_log_may_not_have()
     assert heard == ["one"]
     again = [event.message for event in read_lines(store, list(store.list(place)))]
     assert again == ["one", "two"]
+
+
+def test_a_part_that_cannot_be_deleted_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the task would wait for the end of its deferral, hours after its job has ended."""
+    store, heard = MemoryStore(uuid.uuid4().hex), list[str]()
+    work = training(store, plan({}, store=store.uri))
+    place = left_paths.left("team", HERE.id, "a")
+    lines = PassedLines(store, place)
+    lines.hear(Said(name="text", level="info", message="one"))
+    lines.look(0)
+
+    def refuses(*_: object) -> bool:
+        raise NoAnswer("the store refuses to delete")
+
+    monkeypatch.setattr(store, "delete", refuses)
+    answer(store, place, Why("it has ended", again=True))
+    far = FarFollower(
+        store, work.plan, work.request, place, over=Event(), on_event=lambda said: heard.append(said.message)
+    )
+    assert far.follow() == Why("it has ended", again=True)
+    assert heard == ["one"]
 
 
 def test_what_a_follower_says_of_an_error_has_no_secret(

@@ -158,10 +158,11 @@ def test_no_line_is_lost_that_is_passed_on_while_the_task_takes_the_job_back(
         discard(handle)
 
 
-def test_while_nobody_reads_lines_are_counted_and_the_store_does_not_grow(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_BYTES", 1000), ("_MOST_LINES", 10)])
+def test_while_nobody_reads_lines_are_counted_and_neither_the_store_nor_memory_grows(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
-    monkeypatch.setattr(passed_lines, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(passed_lines, limit, most)
     lines = PassedLines(store, PLACE)
     for number in range(100):
         lines.hear(said(number))

@@ -325,6 +325,9 @@ def test_a_task_waits_for_days_for_a_worker_of_its_queue() -> None:
     assert int(said["AIRFLOW__SCHEDULER__NUM_STUCK_IN_QUEUED_RETRIES"]) * 600 > 5 * 86400
     read = Path(scheduler_job_runner.__file__).read_text(encoding="utf-8")
     assert 'key="num_stuck_in_queued_retries"' in read  # it is not documented
+    # Each of those times is a message at the broker: a worker that comes back after days drops the old ones.
+    celery = json.loads(said["AIRFLOW__CELERY__EXTRA_CELERY_CONFIG"])
+    assert 2 * 600 < celery["task_annotations"]["*"]["expires"] < 86400
 
 
 def test_a_host_that_only_works_has_a_follower_with_the_keys_of_its_worker_and_no_airflow() -> None:
