@@ -19,7 +19,7 @@ from ratchet.contracts.labels import MARK, Label
 from team.engine_filter import archive, create
 from team.engine_filter.call import Call
 from team.engine_filter.engine_client import JSON, TAR, EngineClient, Question, said
-from team.engine_filter.log import log_event
+from team.engine_filter.log import logged
 from team.engine_filter.policy import Policy
 from team.engine_filter.refusal import EngineSaid, Refusal
 from team.engine_filter.strict_json import parse
@@ -92,10 +92,8 @@ class Operations:
                     raise Refusal(f"the value of the query's {name!r}", f"what matches {operation.query[name].pattern}")
             if call.body and not operation.body:
                 raise Refusal("a body", "none for this operation")
-            handled = await operation.does(call, found)
-            if operation.logged:
-                log_event(operation.logged, container=found["container"], client=call.client, **call.query)
-            return handled
+            with logged(operation.logged, **found.groupdict(), client=call.client, **call.query):
+                return await operation.does(call, found)
         raise Refusal(
             f"{call.method[:10]} {call.path[:80]}",
             "ping, version, info; create, put archive, start, inspect, wait, logs, kill, stop, unpause, remove, list "
@@ -163,29 +161,29 @@ class Operations:
         wanted = create.read(call.body, self._policy)
         image = await self._allowed_image(call.version, wanted.image)
         rebuilt = create.body(wanted, image["Id"], self._policy)
+        facts = {
+            "name": name,
+            "client": call.client,
+            "image": wanted.image,
+            "image_id": image["Id"],
+            "user": wanted.user,
+            "network": wanted.host_config.network_mode,
+            "memory": wanted.host_config.memory,
+            "labels": dict(wanted.labels),
+        }
         async with self._creating:
             await self._check_room(call.version)
-            answer = await self._ask(
-                Question(
-                    method="POST",
-                    path=f"{call.version}/containers/create",
-                    params={"name": name},
-                    content=json.dumps(rebuilt).encode(),
-                    content_type=JSON,
+            with logged("create", **facts) as further:
+                answer = await self._ask(
+                    Question(
+                        method="POST",
+                        path=f"{call.version}/containers/create",
+                        params={"name": name},
+                        content=json.dumps(rebuilt).encode(),
+                        content_type=JSON,
+                    )
                 )
-            )
-        log_event(
-            "create",
-            name=name,
-            client=call.client,
-            container=answer.value["Id"],
-            image=wanted.image,
-            image_id=image["Id"],
-            user=wanted.user,
-            network=wanted.host_config.network_mode,
-            memory=wanted.host_config.memory,
-            labels=dict(wanted.labels),
-        )
+                further["container"] = answer.value["Id"]
         return answer
 
     async def _put_archive(self, call: Call, found: re.Match[str]) -> Answer:
