@@ -5,7 +5,7 @@ when a host that is down is missed by nobody.
 """
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from ratchet.contracts import outbox_paths
@@ -54,13 +54,18 @@ def hosts_away(store: Store) -> list[tuple[str, str, timedelta]]:
 
     An engine that was installed again is another one, on a host of the same name.
     """
+    return [(host, one, since) for host, one, since, _ in _hosts_away(store)]
+
+
+def _hosts_away(store: Store) -> list[tuple[str, str, timedelta, str]]:
+    """The same, each with where the first look that found none has left its mark."""
     known = hosts(store, installation())
     names = [host.name for host in known]
     found = ((host, outbox_paths.absence_of(host.entry.key)) for host in known)
-    away = ((host, _away_for(store, host.entry, missed)) for host, missed in found)
+    away = ((host, _away_for(store, host.entry, missed), missed) for host, missed in found)
     return [
-        (host.name, host.name if names.count(host.name) == 1 else host.engine, since)
-        for host, since in away
+        (host.name, host.name if names.count(host.name) == 1 else host.engine, since, missed)
+        for host, since, missed in away
         if since is not None
     ]
 
@@ -99,17 +104,25 @@ def report(store: Store, server: Server) -> bool:
         place = "" if server == "watch" else " beside each engine"
         remedy = f"start the service `{server}`, or python -m ratchet_airflow.{server}{place}, and read its log"
         said = f"For {show_duration(int(away.total_seconds()))} no {server} has been there\n{means}\n"
-        _alert(f"no-{server}", f"Ratchet: no {server} is running", said, remedy)
+        missed = _begin(store, outbox_paths.absence(installation(), server))
+        _alert(f"no-{server}", f"Ratchet: no {server} is running", said, remedy, missed)
         return True
-    lost = hosts_away(store) if server == "reaper" else []
-    for host, one, since in lost:
+    lost = _hosts_away(store) if server == "reaper" else []
+    for host, one, since, mark_of in lost:
         said = f"For {show_duration(int(since.total_seconds()))} the reaper of {one} has not been there\n{_UNENDED}\n"
         remedy = (
             f"start {host}, or its service `reaper`, and read its log; if {one} is gone for good: "
             f"`ratchet host-gone {one} --because WHY`"
         )
-        _alert(f"no-reaper-{host}", f"Ratchet: no reaper is running on {host}", said, remedy)
+        title = f"Ratchet: no reaper is running on {host}"
+        _alert(f"no-reaper-{host}", title, said, remedy, _begin(store, mark_of))
     return bool(lost)
+
+
+def _begin(store: Store, absence: str) -> datetime | None:
+    """When a server was missed first, by the store's clock: if it comes back and goes again, that is another time."""
+    missed = store.head(absence)
+    return datetime.fromtimestamp(missed.modified_ns // 10**9, UTC) if missed is not None else None
 
 
 def _unseen() -> str:
@@ -118,7 +131,7 @@ def _unseen() -> str:
     return UNSEEN
 
 
-def _alert(what: str, title: str, said: str, remedy: str) -> None:
+def _alert(what: str, title: str, said: str, remedy: str, since: datetime | None) -> None:
     from ratchet_airflow.watch.waiting import alert_once_a_day
 
-    alert_once_a_day(what, title, f"{said}What to do: {remedy}", utc())
+    alert_once_a_day(what, title, f"{said}What to do: {remedy}", utc(), since=since)

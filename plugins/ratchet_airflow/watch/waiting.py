@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ratchet.contracts import outbox_paths
 from ratchet.contracts.errors import ConfigurationError, RatchetError
@@ -64,8 +64,12 @@ def say_refused(error: RatchetError | None, now: datetime) -> None:
         )
 
 
-def alert_once_a_day(what: str, title: str, body: str, now: datetime) -> None:
-    """Alert each receiver of failures to a fault of the watch, once a day."""
+def alert_once_a_day(what: str, title: str, body: str, now: datetime, *, since: datetime | None = None) -> None:
+    """Alert each receiver of failures to a fault of the watch, once a day.
+
+    since: the beginning of the fault, which is the same at each look. One that begins later on that day is another one.
+    """
+    what = f"{what}-{since.astimezone(UTC):%Y%m%dT%H%M%S}" if since is not None else what
     for name in _receivers():
         letter = Letter(
             event=outbox_paths.message(installation(), f"{what}-{name}-{now:%Y-%m-%d}"),

@@ -52,6 +52,25 @@ def test_a_part_that_stays_away_is_said_once_a_day_and_one_that_is_started_again
     assert len(said(tmp_path)) == 2
 
 
+def test_a_part_that_goes_away_later_on_the_same_day_is_said_too(tmp_path: Path) -> None:
+    minutes, parts = [0], Parts(lambda: 60.0 * minutes[0])
+    scheduler = "the scheduler has no heartbeat"
+
+    def pass_by(many: int, *away: str) -> None:
+        for _ in range(many // 5):
+            minutes[0] += 5
+            parts.look(away, NOW + timedelta(minutes=minutes[0]))
+
+    pass_by(30, scheduler)
+    pass_by(60)
+    pass_by(120, scheduler)  # again
+    pass_by(60, scheduler, AWAY)  # before the first is back
+    pass_by(60, f"{AWAY}0")  # more tasks wait
+    assert [body.splitlines()[0].partition(": ")[2] for body in said(tmp_path)] == [
+        scheduler, scheduler, f"{scheduler}; {AWAY}"
+    ]  # fmt: skip
+
+
 def test_a_scan_looks_at_the_parts_also_without_a_heartbeat_to_send(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """An Airflow whose watch or whose reaper nobody has started says so."""
 
+import json
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from ratchet.runs.lost_hosts import say_gone
 from ratchet.store.opening import open_store
 from ratchet_airflow.reaper import Reaper
 from ratchet_airflow.watch.airflow_server import AirflowServer
-from ratchet_airflow.watch.presence import Server, away_for, hosts_away, mark
+from ratchet_airflow.watch.presence import Server, away_for, hosts_away, mark, report
 from ratchet_airflow.watch.scan import Scanner
 from tests.plugins.webhook import Webhook
 
@@ -71,6 +72,33 @@ def test_where_one_of_several_reapers_is_not_there_people_hear_which(
         assert body["title"] == "Ratchet: no reaper is running on gpu-2"
         assert "the reaper of gpu-2 has not been there" in body["message"]
         assert "`ratchet host-gone gpu-2 --because WHY`" in body["message"]
+
+
+def test_a_server_that_goes_again_on_the_same_day_is_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "RATCHET_ALERT_LOG": str(tmp_path / "alerts.jsonl"), "RATCHET_ALERTS_MLOPS": "",
+        "RATCHET_STORE": str(tmp_path), "RATCHET_PIPELINES": str(ROOT / "dags" / "pipelines"),
+        "RATCHET_INSTALLATION": "here",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    store = open_store(str(tmp_path))
+    clock = store.now_ns()
+    for hours, is_there in ((0, True), (1, False), (2, False), (2.5, False), (3, True), (4, False), (5, False)):
+        at = clock + int(hours * 3600e9)
+        monkeypatch.setattr(type(store), "now_ns", lambda _, at=at: at)
+        missed = store.head(outbox_paths.absence("here", "watch"))
+        if is_there:
+            mark(store, "watch")
+            os.utime(tmp_path / outbox_paths.presence("here", "watch"), ns=(at, at))
+        else:
+            report(store, "watch")
+        now = store.head(outbox_paths.absence("here", "watch"))
+        if now is not None and now != missed:  # written at this look
+            os.utime(tmp_path / now.key, ns=(at, at))
+    said = [json.loads(line) for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
+    assert [one["title"] for one in said if one["receiver"] == "mlops"] == ["Ratchet: no watch is running"] * 2
 
 
 def test_of_two_engines_of_one_host_name_the_one_that_is_gone_is_named(
