@@ -4,6 +4,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
@@ -42,6 +43,8 @@ _KINDS: Mapping[str, Literal["info", "success", "warning"]] = {
     "paused": "warning",
 }
 """How Apprise shows an alert; a failure unless said otherwise."""
+_LONGEST_LOG = 20 << 20
+"""Bytes of the log of alerts, after which it begins anew; one earlier file stays."""
 _TALKATIVE = ("apprise", "urllib3", "requests")
 """Loggers that show addresses at debug level."""
 
@@ -178,6 +181,9 @@ def log_file() -> Path:
 def _append(line: dict[str, Any]) -> None:
     path = log_file()
     try:
+        with suppress(FileNotFoundError):
+            if path.stat().st_size >= _LONGEST_LOG:
+                path.replace(path.with_name(f"{path.name}.1"))
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
     except OSError as error:
