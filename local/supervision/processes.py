@@ -6,6 +6,7 @@ The children of a server are in its session, in any process group; a process tha
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from local.supervision.state import Identity
 from ratchet.contracts.errors import ConfigurationError
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+LONGEST_LOG = 20 << 20
+"""Bytes of a server's log, of which as many stay once more."""
 _SAME_BIRTH_S = 1.0
 """A correction of the clock shifts the start time that the system reports."""
 
@@ -46,6 +49,17 @@ def launch(service: Service, folder: Path, log: Path) -> subprocess.Popen[bytes]
             start_new_session=True,
             preexec_fn=die_with_parent,  # noqa: PLW1509 - the supervisor has one thread
         )
+
+
+def keep_short(log: Path) -> None:
+    """Move what is in a long log into the file beside it, in place of what was moved before.
+
+    Its server goes on, since it writes at the end of the file. A line that it writes in this moment may be lost.
+    """
+    with contextlib.suppress(OSError):
+        if log.stat().st_size >= LONGEST_LOG:
+            shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+            os.truncate(log, 0)
 
 
 def identity(pid: int) -> Identity:

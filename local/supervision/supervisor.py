@@ -137,6 +137,7 @@ class _Supervisor:
             before = server.service.after
             server.poll(may_start=not before or self._servers[before].state.state in {"done", "running"})
             self._save_state()
+            processes.keep_short(Path(server.state.log))
 
     def _stop(self) -> None:
         """End servers without an address first, because their tasks report to the others."""

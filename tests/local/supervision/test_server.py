@@ -2,8 +2,10 @@
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,29 @@ def wait_for(server: Server, state: str, *, restarts: int = 0) -> None:
         return (server.state.state, server.state.restarts) == (state, restarts)
 
     until(reached)
+
+
+def test_a_long_log_begins_anew_while_its_server_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "LONGEST_LOG", 100)
+    log = tmp_path / "a.log"
+
+    def has(begin: str) -> bool:
+        return begin in log.read_text()
+
+    prints = "for line in open(0): print(line.strip(), flush=True)"
+    with log.open("ab") as out:  # as `launch` opens it
+        running = subprocess.Popen([sys.executable, "-c", prints], stdin=subprocess.PIPE, stdout=out, text=True)
+    assert running.stdin is not None
+    for place, length in enumerate((60, 60, 60)):
+        running.stdin.write(f"{place}{'x' * length}\n")
+        running.stdin.flush()
+        until(partial(has, f"{place}x"))
+        processes.keep_short(log)
+    running.stdin.close()
+    assert running.wait(30) == 0
+    assert log.read_text() == f"2{'x' * 60}\n"
+    assert [line[0] for line in log.with_name("a.log.1").read_text().splitlines()] == ["0", "1"]
+    processes.keep_short(tmp_path / "none.log")
 
 
 def test_it_waits_until_it_may_start(make: Make) -> None:
