@@ -16,6 +16,7 @@ from ratchet.runners.runner import Engine
 from ratchet.runs.known_hosts import mark_host
 from ratchet.store.opening import open_store
 from ratchet_airflow.watch.presence import Server
+from ratchet_airflow.watch.waiting import NO_STORE
 from tests.docs.blocks import DOCS, Done, blocks, commands, run, shows
 from tests.docs.conftest import Tutorial
 
@@ -74,6 +75,13 @@ def test_there_is_a_page_for_each_message_of_the_servers() -> None:
     titles = {title for one in re.findall(r'"Ratchet: ([^"]*)"', code) for title in _each_server(one)}
     digest = {"N ran", "N failed", "N wait for you"}  # which is made of counts
     assert {name for heading in headings for name in heading.split(", ")} == titles | digest
+
+
+def test_what_many_pipelines_meet_is_found_by_the_titles_of_its_messages() -> None:
+    """A person may see no more of a message. The others are in `ratchet.outbox.incidents`."""
+    headings = re.findall(r"^## (.*)$", (DOCS / "on-call.md").read_text(encoding="utf-8"), re.MULTILINE)
+    (found,) = (set(one.split(", ")) for one in headings if NO_STORE in one)
+    assert found == {NO_STORE, "N pipelines: CAUSE", "N pipelines: over: CAUSE"}
 
 
 def _each_server(title: str) -> tuple[str, ...]:

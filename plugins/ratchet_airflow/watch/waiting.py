@@ -22,6 +22,8 @@ from ratchet_airflow.run_id import installation
 
 _WATCH = "watch"
 UNSEEN = "Meanwhile nobody hears of tasks that were killed, of late and stuck runs, and of the ends of backfills"
+NO_STORE = "the store does not answer: no stage can run"
+"""The title of that alert, which has a page in docs/on-call.md."""
 _ANSWER_S = 30.0
 """Seconds for the store to answer; after that it counts as away."""
 _log = masked_logger("ratchet.alerts")
@@ -99,7 +101,7 @@ def _say(receiver: str, address: str, why: str, waits: int, now: datetime) -> bo
         receiver=receiver,
         pipeline=STORE,
         occasion="store",
-        title="the store does not answer: no stage can run",
+        title=NO_STORE,
         body=f"Cause: {why}\nAlerts that wait on this host: {waits}\n"
         "What to do: bring the store back; what waits is sent then, in one summary",
         kind="failure",
