@@ -32,11 +32,15 @@ _AT_ONCE = 1000
 
 
 def expire_objects(client: "S3Client", place: str, before: float) -> int:
-    """Delete the logs below a place in S3 that were written before; the number."""
+    """Delete the logs below a place in S3 that were written before; the number. Raises OSError if some stay."""
     parts = urlsplit(place)
     gone = 0
     for keys in _old_keys(client, parts.netloc, parts.path.strip("/"), before):
-        client.delete_objects(Bucket=parts.netloc, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True})
+        answer = client.delete_objects(
+            Bucket=parts.netloc, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        )
+        if refused := answer.get("Errors", []):  # of each that stays; the answer itself is well
+            raise OSError(f"S3 does not delete {len(refused)} of them: {refused[0].get('Code')}")
         gone += len(keys)
     return gone
 

@@ -2,8 +2,10 @@
 
 import os
 import time
+import tracemalloc
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from botocore.exceptions import BotoCoreError
@@ -150,3 +152,39 @@ def test_a_log_that_s3_did_not_take_goes_there_when_it_is_back_whatever_is_there
     assert logs.read(LOG, None)[1] == ["began\nfailed: why"]
     assert logs.send_again() == 0
     assert list((tmp_path / ".unsent").iterdir()) == []
+
+
+def test_the_memory_for_a_long_log_does_not_grow_with_it(
+    bucket: str, client: "S3Client", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service that puts it there has 256 MiB, and the triggerer dies with all that it follows."""
+    monkeypatch.setattr("team.bucket_logs._PIECE", 1 << 16)
+    logs, file = BucketLogs(f"s3://{bucket}", tmp_path), tmp_path / LOG
+    file.parent.mkdir(parents=True)
+    one, other = (letter * (30 << 20) for letter in (b"a", b"b"))
+    for content, there in ((one, one), (one + b"!", one + b"!"), (other, one + b"!" + other)):
+        file.write_bytes(content)
+        tracemalloc.start()
+        logs.upload(LOG)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < len(one)
+        assert contents(client, bucket) == {LOG: there}
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "dag_id=shop"]
+
+
+def test_logs_that_s3_does_not_delete_are_no_deletion_that_went_well() -> None:
+    class Refusing:
+        """As AWS answers a user without s3:DeleteObject: 200, with an error for each object."""
+
+        def get_paginator(self, _: str) -> "Refusing":
+            return self
+
+        def paginate(self, **_: Any) -> list[dict[str, Any]]:
+            return [{"Contents": [{"Key": "a.log", "LastModified": datetime(2020, 1, 1, tzinfo=UTC)}]}]
+
+        def delete_objects(self, **_: Any) -> dict[str, Any]:
+            return {"Errors": [{"Key": "a.log", "Code": "AccessDenied"}]}
+
+    with pytest.raises(OSError, match="does not delete 1 of them: AccessDenied"):
+        expire_objects(cast("S3Client", Refusing()), "s3://logs", time.time())
