@@ -12,9 +12,12 @@ from typing import Any, Protocol
 
 from airflow.sdk.exceptions import AirflowRescheduleException
 
+from ratchet.contracts.environment import environment
+from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.outages import OUTAGES, OnAnotherHost, is_outage, longest_s, next_wait, unsaid_s
 from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.stages import StageSettings
+from ratchet.outbox.causes import shared_cause
 from ratchet_airflow.retries import decision
 
 LOOK_S = 20.0
@@ -22,6 +25,8 @@ LOOK_S = 20.0
 WAITED, ON_HOST = "ratchet_waited_s", "ratchet_host_s"
 """The keys of the seconds that a task has waited for what does not answer, and for a worker of another host; after
 max_tries, which a clear raises. Neither uses up the time of the other."""
+SAID = "ratchet_outage_said"
+"""The key of the cause that people have heard of last, likewise: another one is said, too."""
 
 
 USUAL = StageSettings()
@@ -101,16 +106,24 @@ def _wait(task: Patient, context: Mapping[str, Any], error: BaseException) -> No
     if wait_s is None:
         task.log.error("waited for %s in all, which is the limit", show_duration(round(waited_s)))
         return
-    if waited_s <= unsaid_s(error) < waited_s + wait_s and task.on_outage is not None:
+    said = [context["ti"].max_tries, _cause(error)]
+    if unsaid_s(error) < waited_s + wait_s and states.get(SAID) != said and task.on_outage is not None:
         how = "each minute" if key == ON_HOST else "with growing pauses"
         step = f"the same try looks again {how}, for {show_duration(round(most_s))} in all"
         task.on_outage(context, error, step)
+        states.set(SAID, said)
     states.set(key, [context["ti"].max_tries, waited_s + wait_s])
     task.log.warning(
         "%s; tried again in %s, without a retry that counts; waited for %s of %s before",
         error, *map(show_duration, (round(wait_s), round(waited_s), round(most_s))),
     )  # fmt: skip
     reschedule(wait_s)
+
+
+def _cause(error: BaseException) -> str:
+    """What is away, without what differs from one request to the next."""
+    text = error.cause if isinstance(error, RatchetError) else str(error)
+    return shared_cause(text, pipeline="this one", store=environment().store or "")
 
 
 def _waited(context: Mapping[str, Any], key: str) -> float:

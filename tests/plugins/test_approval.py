@@ -26,7 +26,7 @@ from ratchet.store.opening import open_store
 from ratchet_airflow.alerts.callbacks import AlertCallbacks
 from ratchet_airflow.approval import WAIT, ApproveOperator, answer_until
 from ratchet_airflow.links import verdict_of
-from ratchet_airflow.outages import WAITED
+from ratchet_airflow.outages import SAID, WAITED
 from ratchet_airflow.run_id import store_run_id
 from tests.plugins.test_operators import States
 from tests.runs.recorded import keep, keep_plan
@@ -234,7 +234,7 @@ def test_an_answer_that_comes_while_the_store_is_away_is_recorded_later_and_nobo
         asked.ask()
     assert asked.ask() is None
     assert asked.lines == ["yes of ada at 2026-11-21 02:40 UTC: looks fine"]
-    assert set(asked.states.kept) == {WAITED}
+    assert set(asked.states.kept) == {WAITED, SAID}
 
 
 def test_an_answer_that_was_recorded_and_not_dropped_counts_and_nobody_is_asked_again(

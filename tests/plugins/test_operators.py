@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, DataRejected, Preempted, Unavailable
+from ratchet.contracts.errors import ConfigurationError, DataRejected, NoAnswer, Preempted, Unavailable
 from ratchet.contracts.loading import load
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.stages import StageSettings
@@ -123,6 +123,25 @@ def test_a_container_on_another_host_is_waited_for_and_after_a_clear_it_is_still
     assert "ratchet_attempt" in again.kept
     with pytest.raises(Elsewhere, match="may still run on gpu-2"):
         task().execute(context(None))
+
+
+def test_what_goes_away_after_something_else_came_back_is_said_too(
+    plan: RunPlan, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors, said, states = list[Unavailable](), list[str](), States()
+
+    def compute(*_: object, **__: object) -> None:
+        raise errors[-1]
+
+    monkeypatch.setattr("ratchet.runs.attempt.Attempt.compute", compute)
+    waits = task()
+    waits.on_outage = lambda *given: said.append(str(given[1]).partition(";")[0])
+    bucket = "bucket shop at http://s3: does not answer: no connection to http://s3/shop"
+    for cause in (f"{bucket}/a/1", f"{bucket}/b/22", "the engine does not answer", "the engine does not answer"):
+        errors.append(NoAnswer(cause))
+        with pytest.raises(AirflowRescheduleException):
+            waits.execute(context(states))
+    assert said == [f"{bucket}/a/1", "the engine does not answer"]
 
 
 def test_a_stage_that_needs_more_devices_than_this_host_has_waits_for_a_larger_one(
