@@ -77,9 +77,7 @@ def _serve(follower: HostFollower, said: str, stop: Event) -> None:
             await_engine(0)
             follower.look()
             looks += 1
-            if (
-                looks > 1
-            ):  # the first one only begins: one that then fails is not well, however often
+            if looks > 1:  # the first one only begins: one that then fails is not well, however often
                 _say(said)
             if failing:
                 _log.info("the follower goes on: what was away answers again")

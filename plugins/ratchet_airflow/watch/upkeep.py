@@ -42,7 +42,7 @@ class Upkeep:
             return
         said = f"{_since(last)} no deletion of old rows of Airflow has gone well\nMeanwhile its database grows"
         remedy = "read the log of the service `rows`, or `row-retention` with make serve; start it if it is not there"
-        _alert("rows", "Ratchet: old rows of Airflow are not deleted", said, remedy)
+        _alert("rows", "Ratchet: old rows of Airflow are not deleted", said, remedy, last)
 
     def report_collection(self, store: Store) -> None:
         """Alert people if the weekly collection that a person wants does not run; one that fails says so itself."""
@@ -61,19 +61,20 @@ class Upkeep:
         host = name_of_host()
         said = f"{_since(last)} no deletion of old logs on {host} has gone well\nMeanwhile its disk fills"
         remedy = f"read the log of the service `logs` on {host}; start it if it is not there"
-        _alert(f"logs-{host}", f"Ratchet: old logs are not deleted on {host}", said, remedy)
+        _alert(f"logs-{host}", f"Ratchet: old logs are not deleted on {host}", said, remedy, last)
 
     def report_follower(self, name_of_host: Callable[[], str]) -> None:
         """Alert people if this host has no follower although its tasks leave containers to one."""
-        away_s = time.monotonic() - self._began
+        away_s, last = time.monotonic() - self._began, None
         with suppress(OSError):
-            away_s = min(away_s, abs(time.time() - alive_file("follower").stat().st_mtime))
+            looked = alive_file("follower").stat().st_mtime
+            away_s, last = min(away_s, abs(time.time() - looked)), datetime.fromtimestamp(looked, UTC)
         if environment().follower != "host" or away_s <= _FOLLOWER_S:
             return
         host = name_of_host()
         said = f"For {away_s / 60:.0f} minutes no follower has looked on {host}\nMeanwhile its tasks keep their workers"
         remedy = f"read the log of the service `follower` on {host}; start it if it is not there"
-        _alert(f"follower-{host}", f"Ratchet: the follower of {host} is away", said, remedy)
+        _alert(f"follower-{host}", f"Ratchet: the follower of {host} is away", said, remedy, last)
 
     def report_git(self) -> None:
         """Alert people if the pipelines come from git, and it has not answered for hours."""
@@ -81,12 +82,11 @@ class Upkeep:
         if pipelines is None or not self._looks():
             return
         with suppress(FileNotFoundError):  # no service asks git here
-            last = asked(pipelines).stat().st_mtime
-            if time.time() - last > _GIT_LATE_S:
-                since = _since(datetime.fromtimestamp(last, UTC))
-                said = f"{since} git has not answered, or refuses\nNights go on with the pipelines of then"
+            last = datetime.fromtimestamp(asked(pipelines).stat().st_mtime, UTC)
+            if time.time() - last.timestamp() > _GIT_LATE_S:
+                said = f"{_since(last)} git has not answered, or refuses\nNights go on with the pipelines of then"
                 remedy = "read the log of the service `pipelines`, which says why"
-                _alert("git", "Ratchet: no pipelines come from git", said, remedy)
+                _alert("git", "Ratchet: no pipelines come from git", said, remedy, last)
 
     def _late(self, what: What) -> datetime | None:
         return late_since(log_file().parent, what) if self._looks() else None
@@ -105,7 +105,8 @@ def _since(last: datetime) -> str:
     return f"Since {last:%Y-%m-%d %H:%M} UTC"
 
 
-def _alert(what: str, title: str, said: str, remedy: str) -> None:
+def _alert(what: str, title: str, said: str, remedy: str, since: datetime | None = None) -> None:
+    """since: when it went well last. What fails again later on that day is said again."""
     from ratchet_airflow.watch.waiting import alert_once_a_day  # which loads Airflow
 
-    alert_once_a_day(what, title, f"{said}\nWhat to do: {remedy}", utc())
+    alert_once_a_day(what, title, f"{said}\nWhat to do: {remedy}", utc(), since=since)
