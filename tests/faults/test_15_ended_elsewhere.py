@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts import left_paths
 from ratchet.contracts.errors import (
     ConfigurationError,
     CorruptArtifact,
@@ -24,6 +25,8 @@ from ratchet.runners.container import OUT_OF_MEMORY_SEEN
 from ratchet.runners.docker import DockerRunner
 from ratchet.runs import left_job
 from ratchet.runs.attempt import Attempt
+from ratchet.runs.host_follower import HostFollower
+from ratchet.runs.left_elsewhere import leave, new_place
 from ratchet.runs.left_job import Follower
 from ratchet.runs.reaping import free_leases
 from ratchet.runs.taking import Elsewhere, mark_over, place_of
@@ -31,10 +34,13 @@ from ratchet.runs.work import Work
 from ratchet.store import lease as leases
 from ratchet.store.lease import Waiter, holder_of, new_lease
 from ratchet.store.memory import MemoryStore
+from ratchet_airflow.leaving import take_back_left
 from tests.faults.second_engine import IMAGE, NEEDS, SecondEngine
-from tests.runs.recorded import kept, training
+from tests.plugins.test_leaving import States
+from tests.runs.recorded import keep_plan, kept, training
 from tests.runs.test_requests import plan
 from tests.runs.test_try_log import compute
+from tests.waiting import until
 
 pytestmark = [*NEEDS, pytest.mark.xdist_group("second-engine")]
 CANARY = "canary-7f3a9"
@@ -100,12 +106,18 @@ def work_of(store: MemoryStore, number: int, attempt: str, program: str, image: 
 
 def left(work: Work, runner: DockerRunner) -> None:
     """A container that ends, and whose worker has died before."""
+    runner.wait(begun(work, runner))
+
+
+def begun(work: Work, runner: DockerRunner) -> str:
+    """A container whose worker has died."""
     hold = Waiter(work.store, work.lease, new_lease("r", work.attempt), engine=runner.engine.id).take()
     assert hold is not None
     hold.point_at(work.attempt, datetime.now(UTC), place=place_of(work, runner.engine))
-    runner.wait(runner.submit(work.job))
+    handle = runner.submit(work.job)
     hold._over.set()
     hold._thread.join()
+    return handle
 
 
 def test_nobody_followed_it_and_its_reaper_says_how_it_ended(
@@ -161,3 +173,32 @@ def test_its_follower_says_at_once_how_it_ended_with_its_words_and_its_log(
     assert (kept(store, work.plan, "train").log, raised.value.log) == (why.log, f"{store.uri}/{why.log}")
     assert all(CANARY.encode() not in store.read(entry.key) for entry in store.list(""))
     assert (elsewhere.find({}), holder_of(store, work.lease)) == ([], None)
+
+
+def test_a_try_on_another_host_leaves_it_to_the_follower_there_which_says_how_it_ended(
+    store: MemoryStore, here: DockerRunner, elsewhere: DockerRunner, stage_image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its host was cut off for a minute: nobody else sees its end, stops it in time, or gives it new keys."""
+    monkeypatch.setattr(left_job, "LOOK_S", 0.5)
+    work = work_of(store, 1, "a", f"sleep 4; {failing(64)}", stage_image)
+    keep_plan(store, work.plan)
+    begun(work, here)
+    place = new_place(work.plan, work.request, here.engine)
+    leave(store, place, work.request)
+    follower = HostFollower(store, here, work.plan.installation)
+    follower.look()
+    retry, states = work_of(store, 1, "b", "exit 1", IMAGE), States({"ratchet_left": place})
+    take_back_left(store, work.plan, elsewhere, states, print)
+    with pytest.raises(Elsewhere):
+        Attempt(retry, elsewhere, on_event=print).compute()
+
+    def is_answered() -> bool:
+        follower.look()
+        return store.head(left_paths.why(place)) is not None
+
+    until(is_answered)
+    with pytest.raises(ConfigurationError, match=r"with \*\*\*; to do: mend it"):
+        compute(Attempt(retry, elsewhere, on_event=print))
+    assert kept(store, work.plan, "train").log == "runs/small/r/train.1.log"
+    assert (elsewhere.find({}), holder_of(store, work.lease)) == ([], None)
+    follower.stop(5)
