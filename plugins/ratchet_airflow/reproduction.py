@@ -10,6 +10,7 @@ from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.reproduction import TOLERANCE
 from ratchet_airflow import settings
+from ratchet_airflow.outages import USUAL, waits_for_outages
 from ratchet_airflow.pools import BACKFILL
 from ratchet_airflow.production import Verb, form
 from ratchet_airflow.progress import fields_of, level_of, line_of
@@ -30,18 +31,21 @@ _PAGE = """\
 Builds a registered version again from its record alone, with the runner that this Airflow's stages have, and compares
 weights and held-out scores. Nothing is registered or promoted. It succeeds if the rebuild has the same bits, or is
 within the tolerance; it fails if it has diverged, or if an ingredient is gone. The log says which, and what differs.
+What does not answer is waited for, and then the rebuild begins again. There is no alert: look here at how it ended.
 """
 
 
 class ReproduceOperator(BaseOperator):
-    """Rebuilds a version. Its value is what it says, as text."""
+    """Rebuilds a version. Its value is what it says, as text. After an outage it begins again, as another run."""
 
     ui_color = "#f3e5f5"
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.handling, self.on_outage, self.has_waited = USUAL, None, False
         self._rebuild: Rebuild | None = None
 
+    @waits_for_outages
     def execute(self, context: Mapping[str, Any]) -> str:
         """Raises RatchetError where the rebuild is another model, or cannot be made."""
         from ratchet.runners.choice import choose_image, choose_runner
@@ -123,9 +127,9 @@ def build() -> DAG:
         },
     )
     handling: dict[str, Any] = {
-        "retries": 2,
+        "retries": USUAL.retries,
         "retry_delay": LOST_DELAY,
-        "retry_policy": UnavailableRetryPolicy(LOST_DELAY.total_seconds()),
+        "retry_policy": UnavailableRetryPolicy(USUAL.retry_delay),
         "pool": BACKFILL,
         "priority_weight": 1,
     }

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowRescheduleException
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, Preempted, RatchetError
+from ratchet.contracts.errors import ConfigurationError, Preempted, RatchetError, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.stages import TRAININGS
 from ratchet.samples import clicks
@@ -16,8 +17,11 @@ from ratchet.store.base import Store
 from ratchet.store.opening import open_store
 from ratchet.store.sealed import seal
 from ratchet.store.version_records import read_record
+from ratchet_airflow.outages import USUAL, WAITED
 from ratchet_airflow.reproduction import ReproduceOperator, build
+from tests.plugins.test_operators import States
 from tests.runs.nights import DAY, ROOT, SMALL, ratchet
+from tests.s3 import S3Server
 
 pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("reproduce-dag")]
 PIPELINE = "search-ranking"
@@ -118,6 +122,27 @@ def test_a_task_that_is_killed_stops_its_stage(store: Store) -> None:
     operator._begin = killed  # a moment to kill it
     with pytest.raises(Preempted):
         operator.execute(context())
+
+
+def test_a_store_that_is_away_is_waited_for_as_by_a_stage(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setenv("RATCHET_STORE", f"s3://{s3.bucket}/rebuilds")
+    states = States()
+    met = {**context(), "task_state_store": states, "ti": SimpleNamespace(try_number=1, max_tries=USUAL.retries)}
+    task = build().get_task("reproduce")
+    assert isinstance(task, ReproduceOperator)
+    for waited_s in (30, 60):
+        with pytest.raises(AirflowRescheduleException):
+            task.execute(met)
+        assert states.kept == {WAITED: [USUAL.retries, waited_s]}
+    states.kept[WAITED] = [USUAL.retries, USUAL.outage_s]  # as after hours
+    with pytest.raises(Unavailable) as raised:
+        task.execute(met)
+    assert task.retry_policy is not None
+    retry = task.retry_policy.evaluate(raised.value, 1, task.retries)
+    assert retry.retry_delay is not None
+    assert retry.retry_delay.total_seconds() > 20
 
 
 def test_the_form_asks_for_a_version_and_the_task_yields_to_nights() -> None:
