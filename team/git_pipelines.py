@@ -28,7 +28,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
 from ratchet.contracts.errors import ConfigurationError, RatchetError, Unavailable
-from ratchet.contracts.git_folder import asked
+from ratchet.contracts.git_folder import VERSIONS, asked
 
 if TYPE_CHECKING:
     from dulwich.client import GitClient
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 PLACE = Path("/srv/pipelines")
 """The volume, in each container."""
 CURRENT = "current"
-_VERSIONS, _NEW = "versions", ".new-"
+_NEW = ".new-"
 _LOGIN = Path("/run/secrets/pipelines-credentials")
 _EVERY_S = 30
 _SILENT_S = 600
@@ -83,7 +83,7 @@ def update(source: Source, place: Path) -> str | None:
     try:
         with _client(source) as (client, path):
             commit = _newest(client, path, source)
-            version = place / _VERSIONS / _name(commit, source)
+            version = place / VERSIONS / _name(commit, source)
             changes = _current(place) != version
             if changes and not version.is_dir():
                 _fetch(client, path, commit, source, version, place)
@@ -243,7 +243,7 @@ def _prune(place: Path) -> None:
     Each loses its name first: what a process that is killed leaves of it is no commit, if the branch comes back to it.
     """
     current = _current(place)
-    for version in (place / _VERSIONS).iterdir():
+    for version in (place / VERSIONS).iterdir():
         if version != current and version.stat().st_mtime < time.time() - _KEPT_S:
             version.rename(place / f"{_NEW}{version.name}")
     _sweep(place)

@@ -107,7 +107,7 @@ class Environment(BaseModel):
     commit: str | None = Field(
         None,
         description="The commit of the pipelines in the records of runs, where they are in no git checkout, as in an "
-        "image. Default: the commit that git reports.",
+        "image. Default: the commit that git reports, or that the service `pipelines` has fetched.",
     )
     gpus: str | None = Field(
         None,

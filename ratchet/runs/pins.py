@@ -5,13 +5,14 @@ import subprocess
 from pathlib import Path
 
 from ratchet.contracts.environment import environment
+from ratchet.contracts.git_folder import commit_of
 from ratchet.contracts.request import PROCESS, Pins
 from ratchet.runtime.release import stage_libraries
 
 
 def pins(folder: Path, image: str | None) -> Pins:
     """The pins of a run of the pipeline in `folder`; image None means stages run as processes."""
-    return pins_here(environment().commit or _commit(folder), image)
+    return pins_here(environment().commit or commit_of(folder) or _commit(folder), image)
 
 
 def pins_here(commit: str, image: str | None) -> Pins:

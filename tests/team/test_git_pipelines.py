@@ -19,6 +19,7 @@ from dulwich.web import make_wsgi_chain
 
 from ratchet.contracts import bundle
 from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.runs.pins import pins
 from team.git_pipelines import CURRENT, Source, healthy, update
 from tests.team.repository import Repository
 
@@ -85,6 +86,19 @@ def test_who_follows_the_link_once_reads_one_commit_which_stays_for_an_hour(
     update(source, place)
     assert not planning.exists()
     assert read(place)["shop/features.py"] == "# two\n"
+
+
+@pytest.mark.parametrize(("subfolder", "below"), [("", "pipelines/shop"), ("pipelines", "shop")])
+def test_a_run_has_the_commit_whose_files_it_is_planned_with(
+    repository: Repository, place: Path, monkeypatch: pytest.MonkeyPatch, subfolder: str, below: str
+) -> None:
+    monkeypatch.delenv("RATCHET_COMMIT", raising=False)
+    first = repository.git("rev-parse", "HEAD")
+    update(repository.source(subfolder=subfolder), place)
+    planned = (place / CURRENT / below).resolve()
+    second = repository.commit(pipelines__shop__features_py="# two\n")
+    update(repository.source(subfolder=subfolder), place)
+    assert [pins(folder, None).commit for folder in (planned, place / CURRENT / below)] == [first, second]
 
 
 def test_a_history_that_was_written_anew_is_followed_too(repository: Repository, place: Path) -> None:
