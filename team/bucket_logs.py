@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _UNSENT = ".unsent"
 """The folder of marks: a file for each log that is not in the bucket as it is here, with its path."""
 _ANSWERS_S = 10
+_SILENT = 3
+"""Logs for which S3 may not answer before the others are left: it is away, and not one log that it cannot take."""
 _PIECE = 1 << 20
 _log = logging.getLogger(__name__)
 
@@ -65,16 +67,35 @@ class BucketLogs:
                 mark.write_text(os.fspath(path), encoding="utf-8")
 
     def send_again(self) -> int:
-        """Put the marked logs of this host there; the number. Raises what S3 says."""
-        sent = 0
+        """Put the marked logs of this host there; the number. Raises what S3 says, after every log that it takes.
+
+        Where it does not answer at all, the rest waits for the next time: each of them would cost its time limit.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        sent, failed, silent = 0, list[Exception](), 0
         for mark in (self._folder / _UNSENT).glob("*"):
-            path = mark.read_text(encoding="utf-8")
-            if path and (self._folder / path).is_file():
-                self._send(path)
-                sent += 1
-            else:  # it is deleted, or the mark was half written
-                mark.unlink(missing_ok=True)
+            try:
+                sent += self._send_marked(mark)
+            except (ClientError, OSError) as error:
+                failed.append(error)
+            except BotoCoreError as error:
+                failed.append(error)
+                silent += 1
+                if silent >= _SILENT:
+                    break
+        if failed:
+            raise failed[0]
         return sent
+
+    def _send_marked(self, mark: Path) -> bool:
+        """Put the log of a mark there. Whether there was one."""
+        path = mark.read_text(encoding="utf-8")
+        if path and (self._folder / path).is_file():
+            self._send(path)
+            return True
+        mark.unlink(missing_ok=True)  # it is deleted, or the mark was half written
+        return False
 
     def _send(self, path: str) -> None:
         key = self._key(path)

@@ -1,6 +1,7 @@
 """Logs of tasks: in a bucket, whatever host they are of, for as long as the settings say."""
 
 import os
+import shutil
 import time
 import tracemalloc
 from datetime import UTC, datetime
@@ -8,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from ratchet.collection.log_files import delete_old_logs
 from team import log_retention
 from team.bucket_logs import BucketLogs
 from team.log_retention import expire_objects
 from tests.s3 import S3Server
+from tests.s3_proxy import s3_proxy
 from tests.team.buckets import contents, stored
 
 if TYPE_CHECKING:
@@ -152,6 +154,42 @@ def test_a_log_that_s3_did_not_take_goes_there_when_it_is_back_whatever_is_there
     assert logs.read(LOG, None)[1] == ["began\nfailed: why"]
     assert logs.send_again() == 0
     assert list((tmp_path / ".unsent").iterdir()) == []
+
+
+def test_a_log_that_s3_refuses_keeps_none_of_the_others_here(
+    bucket: str, client: "S3Client", s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log of the name `refused` or `away` is answered with a status; with 0 its connection breaks."""
+    answer, asked = [403], list[str]()
+
+    def refuse(_: str, path: str, _headers: object) -> tuple[int, bytes] | None:
+        asked.append(path)
+        return (answer[0], b"") if "refused" in path or "away" in path else None
+
+    names = [f"{kind}-{number}.log" for number in range(2) for kind in ("taken", "refused")]
+    with s3_proxy(s3_server.endpoint, refuse=refuse) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        for answer[0] in (403, 0):
+            client.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": name} for name in names]})
+            marked(tmp_path, *names)
+            with pytest.raises((BotoCoreError, ClientError)):
+                BucketLogs(f"s3://{bucket}", tmp_path).send_again()
+            assert sorted(contents(client, bucket)) == ["taken-0.log", "taken-1.log"]
+            assert len(list((tmp_path / ".unsent").iterdir())) == 2
+        shutil.rmtree(tmp_path / ".unsent")
+        marked(tmp_path, *(f"away-{number}.log" for number in range(9)))
+        asked.clear()
+        with pytest.raises(BotoCoreError):
+            BucketLogs(f"s3://{bucket}", tmp_path).send_again()
+        assert len(set(asked)) == 3
+
+
+def marked(folder: Path, *names: str) -> None:
+    """Logs that S3 has not taken yet."""
+    for name in names:
+        (folder / name).write_text("a line\n")
+        (folder / ".unsent").mkdir(exist_ok=True)
+        BucketLogs("s3://logs", folder)._mark(name).write_text(name)
 
 
 def test_the_memory_for_a_long_log_does_not_grow_with_it(
