@@ -63,8 +63,9 @@ _BARE = frozenset({"400", "403"})
 """What botocore gives as the code of a refusal without a body."""
 _MENDED = frozenset({"400"})
 """Such a refusal, if the next request was none: what was wrong with it is over."""
-_UNKNOWN_KEYS = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId"})
-"""Refusals of keys that are wrong, or that were read from a file that was half written."""
+_UNKNOWN_KEYS = frozenset({"SignatureDoesNotMatch", "InvalidAccessKeyId", "403"})
+"""Refusals of keys that are wrong, or that were read from a file that was half written; with a status alone also of
+keys that have expired, where the next request had new ones and was none."""
 GIVE_KEYS = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, write a shared credentials file, or check the role of this "
     "machine; run again if no retry follows"

@@ -13,6 +13,7 @@ from ratchet.store.opening import open_store
 from ratchet.store.renewed_keys import RenewedKeys
 from ratchet.store.s3_client import Connection
 from tests.s3 import S3Server
+from tests.s3_proxy import Refusal, s3_proxy
 from tests.s3_tokens import Tokens, s3_with_tokens
 
 
@@ -99,3 +100,29 @@ def test_new_keys_that_are_refused_may_be_half_a_file(
     assert isinstance(connection.explain(refused), Unavailable)
     monkeypatch.setattr(renewed_keys, "FRESH_S", 0.0)
     assert isinstance(connection.explain(refused), ConfigurationError)
+
+
+def test_keys_that_were_renewed_after_a_refusal_with_a_status_alone_are_tried_again(
+    s3: S3Server, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to a HEAD request does not say whether the keys have expired or may not read it."""
+    renews = False
+
+    def refuse(method: str, *_: object) -> Refusal | None:
+        if method == "HEAD" and renews:
+            tokens.renew()
+        return (403, b"") if method == "HEAD" else None
+
+    with s3_proxy(tokens.endpoint, refuse=refuse) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        store = open_store(f"s3://{s3.bucket}/{uuid.uuid4().hex}")
+        with pytest.raises(ConfigurationError, match="refused with 403"):
+            store.head("a")
+        renews = True
+        with pytest.raises(Unavailable, match="answered 403") as raised:
+            store.head("a")
+        assert raised.value.remedy.startswith("renew the AWS credentials")
+        renews = False
+        monkeypatch.setattr(renewed_keys, "FRESH_S", 0.0)
+        with pytest.raises(ConfigurationError, match="refused with 403"):
+            store.head("a")
