@@ -55,6 +55,7 @@ def _probe(store: Store, key: str) -> Iterator[Diagnosis]:
         stale = store.replace(key, b"3", expected="0" * 32)
         fresh = store.replace(key, b"4", expected=found.etag if found else None)
         kept = store.read(key)
+        undeleted = _undeleted(store, key)
     finally:
         after = time.time()
         store.delete(key)
@@ -66,8 +67,27 @@ def _probe(store: Store, key: str) -> Iterator[Diagnosis]:
             text=f"{store.uri} does not keep to {what}: of two writers both win; use a server with conditional writes",
         )
         return
-    yield Diagnosis(name="store", well=True, text=f"{store.uri} reads, writes on a condition, and deletes")
+    if undeleted:
+        text = f"{store.uri} does not delete with If-Match, so no lease ends: {undeleted}"
+        yield Diagnosis(name="store", well=False, text=f"{text}; use a server with conditional deletes")
+        return
+    yield Diagnosis(name="store", well=True, text=f"{store.uri} reads, writes and deletes on a condition")
     yield diagnose_clock(f"the clock of {store.uri}", found.modified_ns / 1e9, since=before, until=after)
+
+
+def _undeleted(store: Store, key: str) -> str:
+    """Why a file stays that is deleted on a condition, as each lease is; empty if it goes.
+
+    Raises RatchetError where the condition is not what the store refuses.
+    """
+    found = store.head(key)
+    try:
+        if store.delete(key, expected="0" * 32):
+            return "it deletes a file that has changed"
+        return "" if found and store.delete(key, expected=found.etag) else "it says that the file has changed"
+    except RatchetError as error:
+        store.delete(key)
+        return error.cause
 
 
 def diagnose_clock(whose: str, theirs: float, *, since: float, until: float) -> Diagnosis:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from ratchet.tracking.diagnosis import diagnose_registry
 from tests.evaluate.nights import FIRST, Nights
 from tests.mlflow_server import prepare
 from tests.s3 import S3Server
-from tests.s3_proxy import s3_proxy
+from tests.s3_proxy import Refusal, s3_proxy
 
 HEALTHY = {"status": "healthy"}
 
@@ -259,6 +260,35 @@ def test_a_bucket_without_conditional_writes_is_found(
         assert not found.well
         assert f"does not keep to {header.title()}" in found.text
         assert not list(open_store(place).list())
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (501, "NotImplemented", "does not delete with If-Match, so no lease ends: bucket ratchet-test at "),
+        (412, "PreconditionFailed", "does not delete with If-Match, so no lease ends: it says that the file has ch"),
+        (403, "AccessDenied", "refused with AccessDenied"),
+    ],
+)
+def test_a_bucket_that_deletes_nothing_on_a_condition_or_nothing_at_all_is_found(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, status: int, code: str, said: str
+) -> None:
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    condition = code != "AccessDenied"
+
+    def refuse(method: str, _path: str, headers: "Message[str, str]") -> Refusal | None:
+        wanted = method == "DELETE" and (not condition or headers.get("If-Match") is not None)
+        return (status, f"<Error><Code>{code}</Code></Error>".encode()) if wanted else None
+
+    with s3_proxy(s3_server.endpoint, refuse=refuse) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        store = open_store(f"s3://{s3_server.bucket}/doctor-{code}")
+        (found,) = diagnose_store(store)
+        assert not found.well
+        assert said in found.text
+        assert found.text.endswith("; use a server with conditional deletes") == condition
+        assert bool(list(store.list())) != condition
 
 
 def test_a_bucket_that_does_not_answer_is_unchecked(
