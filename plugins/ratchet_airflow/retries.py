@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, AirflowTaskTimeout
 
-from ratchet.contracts.errors import RatchetError, Unavailable
+from ratchet.contracts.errors import JobGone, Preempted, RatchetError, Unavailable
 from ratchet.contracts.exits import Decision, ExitCode, decide
 
 BACKOFF = 2.0
@@ -69,13 +69,13 @@ class StageRetryPolicy(RetryPolicy):
 
 
 class UnavailableRetryPolicy(StageRetryPolicy):
-    """Retries what does not answer, and nothing else."""
+    """Retries what does not answer, and what was stopped from outside, as with its worker; nothing else."""
 
     def evaluate(self, exception: BaseException, try_number: int, max_tries: int, context: Any = None) -> RetryDecision:
         """Airflow calls this in the worker."""
-        if isinstance(exception, Unavailable | OSError):
+        if isinstance(exception, Unavailable | Preempted | JobGone | OSError):
             return super().evaluate(exception, try_number, max_tries, context)
-        return RetryDecision.fail("only what does not answer is tried again")
+        return RetryDecision.fail("only what does not answer, or was stopped from outside, is tried again")
 
 
 def of_a_form() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from airflow.providers.standard.operators import hitl
 from airflow.sdk.exceptions import TaskAwaitingInput
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, JobGone, Preempted, Unavailable
 from ratchet.contracts.gate import Register
 from ratchet.production.rollback import rollback
 from ratchet.store.file import FileStore
@@ -171,9 +171,10 @@ def test_only_those_whom_the_installation_names_change_production(shop: Shop, mo
     carry_out("hold", by="ben")
 
 
-def test_only_what_does_not_answer_is_tried_again() -> None:
+def test_only_what_does_not_answer_or_was_stopped_from_outside_is_tried_again() -> None:
     policy = UnavailableRetryPolicy(10)
-    assert policy.evaluate(Unavailable("x"), 1, 5).action.name == "RETRY"
+    for passes in (Unavailable("x"), OSError("x"), Preempted("x"), JobGone("x")):
+        assert policy.evaluate(passes, 1, 5).action.name == "RETRY"
     for error in (ConfigurationError("x"), RuntimeError("x")):
         assert policy.evaluate(error, 1, 5).action.name == "FAIL"
 
