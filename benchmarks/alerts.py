@@ -32,7 +32,10 @@ _LASTS = 24
 """Rounds of the watch until an engine is back: two hours."""
 _KILLED = 20
 """One process of so many is killed."""
+_FLAPS = 72
+"""Looks at a store that flaps: six hours."""
 _RECEIVER = "oncall"
+_EXAMPLE = Path(__file__).resolve().parents[1] / "dags" / "pipelines" / "search-ranking"
 
 
 def run(*, full: bool) -> Result:
@@ -40,9 +43,10 @@ def run(*, full: bool) -> Result:
     count, pipelines = (1000, 200) if full else (200, 50)
     lost, doubled, killed = kills(count)
     away, engine = messages_of_a_lost_store(pipelines), messages_of_a_lost_engine(pipelines)
+    flaps = messages_of_a_flapping_store()
     return Result(
         name="alerts",
-        ratio=max(2.0 if lost else 0.0, doubled / (count / 100), max(away, engine) / 3),
+        ratio=max(2.0 if lost else 0.0, doubled / (count / 100), max(away, engine, flaps) / 3),
         goal=1.0,
         unit="of what is allowed: 1 % doubled, 3 messages; any lost one is above it",
         ours=doubled,
@@ -55,6 +59,7 @@ def run(*, full: bool) -> Result:
             ("doubled", str(doubled)),
             (f"messages of a lost store under {pipelines} pipelines", str(away)),
             (f"messages of a lost engine under {pipelines} pipelines", str(engine)),
+            ("messages of a store that every third look of six hours finds away", str(flaps)),
         ),
     )
 
@@ -165,22 +170,50 @@ def messages_of_a_lost_store(pipelines: int) -> int:
     from ratchet_airflow.watch import waiting
 
     with _installation() as (receiver, store, clock):
-        gone = store.with_name("gone")
-        store.rename(gone)
-        store.touch()  # a file where the folder was
+        gone = _take_away(store)
         for number in range(pipelines):
             _fail(f"p{number}", Unavailable(f"{store}/runs/p{number}/r: does not answer"))
         for _ in range(3):
             assert waiting.open_outbox(Deadline(60), clock) is None
             clock.pass_by(_EVERY)
-        store.unlink()
-        gone.rename(store)
+        _bring_back(store, gone)
         for _ in range(30):
             found = waiting.open_outbox(Deadline(60), clock)
             assert found is not None
             waiting.deliver(found, Deadline(60), clock)
             clock.pass_by(_EVERY)
         return sum(receiver.titles.values())
+
+
+def messages_of_a_flapping_store(away: int = 1) -> int:
+    """How many messages a receiver gets in six hours in which so many of three looks find the store gone."""
+    from ratchet.outbox.deadline import Deadline
+    from ratchet_airflow.watch import waiting
+
+    with _installation() as (receiver, store, clock):
+        for number in range(_FLAPS):
+            gone = _take_away(store) if number % 3 < away else None
+            found = waiting.open_outbox(Deadline(60), clock)
+            assert (found is None) == (gone is not None)
+            if gone is not None:
+                _bring_back(store, gone)
+            if found is not None:
+                waiting.deliver(found, Deadline(60), clock)
+            clock.pass_by(_EVERY)
+        return sum(receiver.titles.values())
+
+
+def _take_away(store: Path) -> Path:
+    """Where it is now."""
+    gone = store.with_name("gone")
+    store.rename(gone)
+    store.symlink_to(store)  # so that no call finds its way
+    return gone
+
+
+def _bring_back(store: Path, gone: Path) -> None:
+    store.unlink()
+    gone.rename(store)
 
 
 def messages_of_a_lost_engine(pipelines: int) -> int:
@@ -218,6 +251,8 @@ def _installation() -> Iterator[tuple[Webhook, Path, _Clock]]:
     with TemporaryDirectory() as folder, Webhook().listening() as receiver:
         store, pipelines = Path(folder) / "store", Path(folder) / "pipelines"
         store.mkdir()
+        (pipelines / "p0").mkdir(parents=True)
+        (pipelines / "p0" / "pipeline.yaml").write_text(_pipeline())  # the watch alerts the receivers of such files
         made = {
             variable("store"): str(store),
             variable("alert_log"): str(Path(folder) / "alerts.jsonl"),
@@ -232,6 +267,12 @@ def _installation() -> Iterator[tuple[Webhook, Path, _Clock]]:
         finally:
             for name, value in before.items():
                 os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+
+
+def _pipeline() -> str:
+    """The file of a pipeline that alerts the receiver."""
+    lines = (_EXAMPLE / "pipeline.yaml").read_text().splitlines()
+    return "\n".join([*(line for line in lines if not line.startswith("alerts:")), f"alerts: {{to: [{_RECEIVER}]}}"])
 
 
 def _fail(pipeline: str, error: Exception) -> None:

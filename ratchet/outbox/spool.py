@@ -7,9 +7,10 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
+from typing import TypeVar
 
 from pydantic import AwareDatetime
 
@@ -22,7 +23,11 @@ from ratchet.outbox.letter import Letter, address_digest
 from ratchet.outbox.outbox import Outbox
 
 _log = masked_logger("ratchet.alerts")
+_Kind = TypeVar("_Kind", bound=Document)
 _AWAY = "store-away.json"
+_SAID = "store-away-said.json"
+_WINDOW, _LONG = timedelta(hours=1), timedelta(minutes=15)
+"""Within a window after it was said that the store is away, it is said again only of an outage that is so long."""
 
 
 class Kept(Document):
@@ -38,6 +43,12 @@ class _Away(Document):
 
     since: AwareDatetime
     heard: tuple[str, ...] = ()
+
+
+class _Said(Document):
+    """When somebody heard last that the store is away. It outlives that outage."""
+
+    last: AwareDatetime
 
 
 class Spool:
@@ -79,21 +90,29 @@ class Spool:
         return sorted(self.folder.glob("*.event"))
 
     def is_of_the_watch(self) -> bool:
-        """Whether a watch here has said that the store is away. It says, too, that it is back, before it posts."""
+        """Whether a watch here has seen that the store is away. It sees, too, that it is back, before it posts."""
         return (self.folder / _AWAY).exists()
 
     def store_is_away(
         self, receivers: Mapping[str, Sequence[str]], say: Callable[[str, str], bool], now: datetime
     ) -> None:
-        """Say so once to each address of each receiver. say: whether one took it. Ask again while the store is away."""
-        known = self._away() or _Away(since=now)
-        self._write(_AWAY, known)
+        """Say so once to each address of each receiver. say: whether one took it. Call it at each look that finds so.
+
+        A first look may have met no more than one slow answer, so nothing is said before the second in a row.
+        """
+        known = self._away()
+        if known is None:
+            self._write(_AWAY, _Away(since=now))
+            return
+        if not known.heard and now - known.since < _LONG and self._was_said_lately(now):
+            return
         for receiver, addresses in receivers.items():
             for address in addresses:
                 one = f"{receiver} {address_digest(address)}"
                 if one not in known.heard and say(receiver, address):
                     known = known.model_copy(update={"heard": (*known.heard, one)})
                     self._write(_AWAY, known)
+                    self._write(_SAID, _Said(last=now))
 
     def store_is_back(self, outbox: Outbox) -> int:
         """Post what was kept; who has heard that the store was away hears how it ended. How much was posted."""
@@ -105,9 +124,16 @@ class Spool:
         return posted
 
     def _away(self) -> _Away | None:
-        file = self.folder / _AWAY
+        return self._read(_AWAY, _Away)
+
+    def _was_said_lately(self, now: datetime) -> bool:
+        said = self._read(_SAID, _Said)
+        return said is not None and now - said.last < _WINDOW
+
+    def _read(self, name: str, kind: type[_Kind]) -> _Kind | None:
+        file = self.folder / name
         with suppress(FileNotFoundError, OtherRelease, CorruptArtifact):
-            return read_stored(_Away, file.read_bytes(), where=str(file))
+            return read_stored(kind, file.read_bytes(), where=str(file))
         return None
 
     def _write(self, name: str, what: Document) -> None:

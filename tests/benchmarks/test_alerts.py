@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import alerts
-from benchmarks.alerts import messages_of_a_lost_engine, messages_of_a_lost_store
+from benchmarks.alerts import messages_of_a_flapping_store, messages_of_a_lost_engine, messages_of_a_lost_store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,11 +29,17 @@ def test_many_pipelines_with_one_lost_store_are_three_messages_at_most() -> None
     assert messages_of_a_lost_store(20) in {2, 3}
 
 
+@pytest.mark.parametrize(("away", "messages"), [(1, 0), (2, 12)])
+def test_a_store_that_flaps_for_six_hours_is_two_messages_an_hour_at_most(away: int, messages: int) -> None:
+    assert messages_of_a_flapping_store(away) <= messages
+
+
 def test_many_pipelines_with_one_lost_engine_are_three_messages_at_most() -> None:
     assert messages_of_a_lost_engine(20) == 3
 
 
 def test_one_lost_alert_is_above_the_goal(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, found in (("kills", (1, 0, 0)), ("messages_of_a_lost_store", 3), ("messages_of_a_lost_engine", 3)):
-        monkeypatch.setattr(alerts, name, lambda _, found=found: found)
+    kept = {"kills": (1, 0, 0), "messages_of_a_lost_store": 3, "messages_of_a_lost_engine": 3}
+    for name, found in {**kept, "messages_of_a_flapping_store": 3}.items():
+        monkeypatch.setattr(alerts, name, lambda *_, found=found: found)
     assert not alerts.run(full=False).holds

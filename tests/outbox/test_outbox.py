@@ -266,6 +266,14 @@ def test_one_that_recovers_after_the_end_waits_an_hour_for_others_that_do_not() 
     assert not [*post.store.list(outbox_paths.incidents("here"))]
 
 
+def _say_away(spool: Spool, post: Post) -> int:
+    """Two looks in a row that find the store away. How many messages that makes."""
+    said: list[str] = []
+    for _ in range(2):
+        spool.store_is_away({"oncall": ["one"]}, lambda name, _: said.append(name) is None, post.now)
+    return len(said)
+
+
 def test_an_incident_that_is_over_keeps_no_failure_from_being_said_at_once(tmp_path: Path) -> None:
     post = Post("reopened", "one")
     for name in ("a", "b"):
@@ -274,7 +282,7 @@ def test_an_incident_that_is_over_keeps_no_failure_from_being_said_at_once(tmp_p
         post.watch(timedelta(minutes=5))
     said = len(post.titles())
     spool = Spool(tmp_path)
-    spool.store_is_away({"oncall": ["one"]}, lambda *_: True, post.now)
+    _say_away(spool, post)
     spool.store_is_back(post.outbox())  # whoever heard that the store was away hears how it ended
     post.watch(timedelta(minutes=5))
     assert len(post.titles()) == said + 1
@@ -284,13 +292,43 @@ def test_an_incident_that_is_over_keeps_no_failure_from_being_said_at_once(tmp_p
 
 def test_who_heard_that_the_store_was_away_hears_that_it_is_back_also_where_no_alert_waited(tmp_path: Path) -> None:
     post, spool = Post("back", "one"), Spool(tmp_path)
-    spool.store_is_away({"oncall": ["one"]}, lambda *_: True, post.now)
+    _say_away(spool, post)
     post.now += timedelta(hours=6)
     spool.store_is_back(post.outbox())
     for _ in range(12):
         post.watch(timedelta(minutes=5))
     assert post.titles() == ["over: the store did not answer"]
     assert post.bodies[-1].endswith("Alerts that wait on the hosts of workers come with the next task there")
+
+
+def test_one_look_that_finds_the_store_away_is_no_message_and_no_end(tmp_path: Path) -> None:
+    post, spool = Post("slow", "one"), Spool(tmp_path)
+    spool.store_is_away({"oncall": ["one"]}, lambda *_: pytest.fail("said"), post.now)
+    spool.store_is_back(post.outbox())
+    for _ in range(12):
+        post.watch(timedelta(minutes=5))
+    assert post.titles() == []
+
+
+def test_a_store_that_is_away_again_within_the_hour_is_said_only_after_a_quarter_of_one(tmp_path: Path) -> None:
+    post, spool = Post("flaps", "one"), Spool(tmp_path)
+    assert _say_away(spool, post) == 1
+    spool.store_is_back(post.outbox())
+    post.watch(timedelta(minutes=5))
+    ended = ["over: the store did not answer"]
+    assert post.titles() == ended
+    post.now += timedelta(minutes=5)
+    assert _say_away(spool, post) == 0
+    spool.store_is_back(post.outbox())
+    post.watch(timedelta(minutes=5))
+    assert post.titles() == ended  # what nobody heard of does not end for them
+    assert _say_away(Spool(tmp_path), post) == 0  # a watch that was started again
+    post.now += timedelta(minutes=15)
+    assert _say_away(spool, post) == 1
+    assert _say_away(spool, post) == 0
+    spool.store_is_back(post.outbox())
+    post.now += timedelta(hours=1)
+    assert _say_away(spool, post) == 1
 
 
 def test_one_of_a_kind_is_sent_at_once_and_so_is_what_becomes_of_it() -> None:

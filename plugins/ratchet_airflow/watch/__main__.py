@@ -61,7 +61,8 @@ def _watch(server: AirflowServer, every: float, stop: Event) -> None:
         if is_news or time.monotonic() >= next_scan:
             with Guard("the watch for alerts failed"):
                 scanner.scan()
-            next_scan = time.monotonic() + every
+            is_away = delivery.spool().is_of_the_watch()  # the next look says so, if it finds the same
+            next_scan = time.monotonic() + (min(every, EVERY_S) if is_away else every)
         with suppress(OSError):
             alive_file("watch").touch()
         stop.wait(_POLL_S)

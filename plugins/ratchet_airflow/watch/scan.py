@@ -83,7 +83,7 @@ class Scanner:
         """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
         store = waiting.open_outbox(Deadline(_OPEN_S))
         if store is None:
-            return True  # nothing can be claimed until it answers, and people were alerted to that
+            return True  # nothing can be claimed until it answers, and people hear of that if it goes on
         waiting.deliver(store, Deadline(_DELIVER_S))  # first, so that no number of runs and no fault holds it
         with Guard("cannot mark that the watch is there"):
             presence.mark(store, "watch")

@@ -1,4 +1,4 @@
-"""The outbox as the watch sees it: what waits is sent, and a store that is away is reported once."""
+"""The outbox as the watch sees it: what waits is sent, and a store that stays away is reported once."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,7 +30,7 @@ _log = masked_logger("ratchet.alerts")
 
 
 def open_outbox(deadline: Deadline, now: Clock = utc) -> Store | None:
-    """The store, once what this host has kept is in its outbox. None if it is away, which people are alerted to."""
+    """The store, once what this host has kept is in its outbox. None if it is away, which people hear of."""
     try:
         store = open_store(settings.read().store)
         Deadline(_ANSWER_S).call(lambda: next(iter(store.list(outbox_paths.letters(installation()))), None))

@@ -54,7 +54,8 @@ def test_a_store_that_is_away_is_reported_without_its_password(
         raise Unavailable("http://reader:sesame-canary@proxy:3128 does not answer")
 
     monkeypatch.setattr("ratchet_airflow.watch.waiting.open_store", away)
-    assert waiting.open_outbox(Deadline(60)) is None
+    for _ in range(2):
+        assert waiting.open_outbox(Deadline(60)) is None
     (body,) = hook.received
     assert "http://reader:***@proxy:3128 does not answer" in body["message"]
     assert "sesame-canary" not in str(body) + caplog.text
@@ -68,7 +69,7 @@ def test_each_address_hears_once_that_the_store_is_away_whatever_another_does(
 
     monkeypatch.setattr("ratchet_airflow.watch.waiting.open_store", away)
     monkeypatch.setenv("RATCHET_ALERTS_MLOPS", f"{hook.url} json://127.0.0.1:9")  # nobody listens at the second
-    for _ in range(2):
+    for _ in range(3):
         assert waiting.open_outbox(Deadline(60)) is None
     assert len(hook.received) == 1
 
