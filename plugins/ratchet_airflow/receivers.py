@@ -16,6 +16,8 @@ from ratchet_airflow.alerts import delivery
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+NO_CONNECTION = "no such connection"
+"""The words of its answer 404. That of a proxy, or of a server that has not loaded this plugin, has others."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -30,7 +32,7 @@ def add_route(api: "FastAPI") -> None:
             raise HTTPException(401, "not the watch of this installation")
         found = addresses(name)
         if found is None:
-            raise HTTPException(404, "no such connection")
+            raise HTTPException(404, NO_CONNECTION)
         return JSONResponse({"addresses": found}, headers={"Cache-Control": "no-store"})
 
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from ratchet.contracts import outbox_paths
-from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
+from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError, Unavailable
 from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.stored import read_stored, with_unknown
 from ratchet.outbox.letter import TAKEN, Letter, address_digest, delay
@@ -25,7 +25,10 @@ from ratchet.store.documents import read_document, replace_document
 
 _log = masked_logger("ratchet.alerts")
 Addresses = Callable[[str], list[str] | None]
-"""The addresses of a receiver; an empty list if it is to have none, None if nobody has said."""
+"""The addresses of a receiver; an empty list if it is to have none, None if nobody has said.
+
+Raises Unavailable while nobody can be asked. A letter waits for as long: what was never tried is not given up.
+"""
 Send = Callable[[Letter, str], bool]
 """Sends a letter to an address; whether it took it. Does not raise."""
 
@@ -54,7 +57,8 @@ class Outbox:
     """The outbox of an installation. given_up: called with a letter that no address took in time.
 
     away: digests of the addresses that refused two letters in a row; this object does not ask them again.
-    refused: the event that an address refused last, if it has taken none since.
+    refused: the event that an address refused last, if it has taken none since. unasked: receivers of whose addresses
+    nobody could be asked; nor does this object ask again.
     """
 
     store: Store
@@ -65,6 +69,7 @@ class Outbox:
     now: Clock = utc
     away: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
+    unasked: set[str] = field(default_factory=set)
 
     def post(self, event: str, content: bytes, letters: Sequence[Letter]) -> bool:
         """Claim an event, with its letters. Whether it is new; False if some process has claimed it before."""
@@ -127,15 +132,21 @@ class Outbox:
 
     def deliver(self, letter: Letter) -> bool:
         """Send a letter that this process has taken, or has just posted. Whether each address has it now."""
-        there = self.addresses(letter.receiver)
+        try:
+            there = self.addresses(letter.receiver)
+        except Unavailable as error:
+            _log.warning("alerts: it waits, since nobody can be asked where to send it: %s: %s", letter.title, error)
+            return False
         if there == []:
             _log.warning("alerts: %s has no address; not sent: %s", letter.receiver, letter.title)
             self._set_aside(letter)
             return False
-        if self._gone(letter):
-            return True
+        return self._gone(letter) or self._send_to(there or [], letter)
+
+    def _send_to(self, there: Sequence[str], letter: Letter) -> bool:
+        """Send it to each address that lacks it. Whether each has it now."""
         reached, untried = list(letter.sent), False
-        for address in there or ():
+        for address in there:
             digest = address_digest(address)
             if digest in reached:
                 continue
@@ -148,7 +159,7 @@ class Outbox:
                 continue
             self.refused.pop(digest, None)
             reached.append(digest)
-            if len(there or ()) > 1:
+            if len(there) > 1:
                 self._update(letter.model_copy(update={"sent": tuple(reached)}))
         if there and all(address_digest(address) in reached for address in there):
             self.finish(letter)
@@ -177,8 +188,18 @@ class Outbox:
         return True
 
     def _is_away(self, letter: Letter) -> bool:
-        """Whether each address that lacks it did not answer a moment ago; its next try comes with the next round."""
-        there = self.addresses(letter.receiver) or ()
+        """Whether each address that lacks it did not answer a moment ago; its next try comes with the next round.
+
+        Also if nobody can be asked for them; it is not taken then, so no try of it counts.
+        """
+        if letter.receiver in self.unasked:
+            return True
+        try:
+            there = self.addresses(letter.receiver) or ()
+        except Unavailable as error:
+            self.unasked.add(letter.receiver)
+            _log.warning("alerts: what is for %s waits, since nobody can be asked where: %s", letter.receiver, error)
+            return True
         lacking = {address_digest(address) for address in there} - {*letter.sent}
         return bool(lacking) and lacking <= self.away
 

@@ -28,6 +28,7 @@ class Post:
     def __init__(self, name: str, *addresses: str) -> None:
         self.now, self.there = START, list(addresses)
         self.took: list[tuple[str, str]] = []
+        self.asked, self.nobody_knows = 0, False
         self.bodies: list[str] = []
         self.away: set[str] = set()
         self.refused: set[str] = set()
@@ -39,11 +40,17 @@ class Post:
         return Outbox(
             store=self.store,
             installation="here",
-            addresses=lambda _: self.there,
+            addresses=self._addresses,
             send=self._send,
             given_up=lambda letter: self.lost.append(letter.title),
             now=lambda: self.now,
         )
+
+    def _addresses(self, _: str) -> list[str]:
+        self.asked += 1
+        if self.nobody_knows:
+            raise Unavailable("Airflow's server does not answer")
+        return self.there
 
     def _send(self, letter: Letter, address: str) -> bool:
         if address in self.away or letter.title in self.refused:
@@ -141,6 +148,22 @@ def test_a_letter_that_nobody_takes_is_given_up_after_the_limit_and_no_sooner() 
     (lost,) = undelivered(post.store, "here", "p", 9)
     assert "Alerts that reached nobody" in page("p", [], undelivered=[lost.title])
     assert "Alerts that reached nobody" not in page("p", [])
+
+
+def test_a_letter_that_nobody_can_say_where_to_send_waits_for_days_and_is_not_tried() -> None:
+    post = Post("unasked", "one")
+    post.nobody_knows = True
+    for title in ("a", "b"):
+        post.write(title)
+    for _ in range(3 * 24):
+        post.asked = 0
+        post.watch(timedelta(hours=1))
+        assert post.asked == 1  # an answer that does not come takes long
+    assert post.lost == []
+    assert [letter.tries for letter, _ in post.outbox().waiting()] == [0, 0]
+    post.nobody_knows = False
+    post.watch(timedelta(minutes=5))
+    assert post.titles() == ["a", "b"]
 
 
 def test_an_old_letter_is_tried_for_a_while_before_it_is_given_up() -> None:

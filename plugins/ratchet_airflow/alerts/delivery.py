@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ratchet.contracts.alerts import Alerts, Occasion
 from ratchet.contracts.environment import alert_urls, alert_variable, environment
-from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.contracts.masking import masked_logger
 from ratchet.outbox.causes import STORE
 from ratchet.outbox.deadline import Deadline
@@ -106,7 +106,7 @@ def _keep(alert: Alert, event: str, content: bytes, letters: list[Letter]) -> bo
         _log.warning("alerts: cannot keep an alert in %s (%s); sending it", spool().folder, error)
         record(alert)
         for letter in letters:
-            for address in addresses(letter.receiver) or ():
+            for address in known_addresses(letter.receiver):
                 try:
                     Deadline(CALLBACK_S).call(partial(send, letter, address))
                 except RatchetError as error:  # the others are asked although this one hangs
@@ -209,7 +209,8 @@ def send(letter: Letter, address: str) -> bool:
 def addresses(name: str) -> list[str] | None:
     """Apprise URLs, separated by spaces: RATCHET_ALERTS_<NAME>, or the password of Airflow's ratchet_alerts_<name>.
 
-    An empty list if the variable is empty: nobody is to be sent anything. None if neither is there.
+    An empty list if the variable is empty: nobody is to be sent anything. None if neither is there. Raises Unavailable
+    while Airflow's server, which alone knows the connection, cannot be asked.
     """
     given = alert_urls(name)
     if given is None and (found := connection(name)):
@@ -220,6 +221,15 @@ def addresses(name: str) -> list[str] | None:
             "alerts.to: %s has no address; set %s, or create the Airflow connection %s", name, variable, connection_id
         )
     return given
+
+
+def known_addresses(name: str) -> list[str]:
+    """The same, for what cannot wait: none if there are none, or if nobody can be asked."""
+    try:
+        return addresses(name) or []
+    except Unavailable as error:
+        _log.warning("alerts.to: %s: nobody can be asked where to send it: %s", name, error)
+        return []
 
 
 class _Silence:
@@ -254,7 +264,10 @@ _asks: list[Callable[[str], str | None]] = []
 
 
 def ask_airflow(receiver: Callable[[str], str | None]) -> None:
-    """For a process that is no part of Airflow: ask this for the addresses of a receiver that has a connection."""
+    """For a process that is no part of Airflow: ask this for the addresses of a receiver that has a connection.
+
+    receiver: may raise Unavailable.
+    """
     _asks[:] = [receiver]
 
 

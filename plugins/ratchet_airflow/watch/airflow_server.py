@@ -1,5 +1,6 @@
 """Airflow's server as the watch and the reaper ask it: its public REST API, as the user of RATCHET_AIRFLOW_API."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -13,12 +14,14 @@ from ratchet.contracts.environment import environment, variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.masking import masked_logger
 from ratchet_airflow.pages import PREFIX
+from ratchet_airflow.receivers import NO_CONNECTION
 from ratchet_airflow.run_id import has_name
 
 _ANSWER_S = 30.0
 """Seconds for an answer."""
 _PAGE = 100
 """The most rows that Airflow gives at once, unless its [api] maximum_page_limit is less."""
+_START = "start it, or read its log"
 _log = masked_logger("ratchet.alerts")
 Row = dict[str, Any]
 
@@ -78,6 +81,7 @@ class AirflowServer:
         self._session.trust_env = False  # no proxy, and no other password from a file
         self._token = ""
         self._addresses: dict[str, str] = {}
+        self._silent_until = 0.0
 
     def get(self, path: str, **query: Any) -> Row:
         """What a path below /api/v2 answers. Raises Unavailable while the server is away."""
@@ -99,24 +103,51 @@ class AirflowServer:
         yield from self._pages(name, page)
 
     def receiver(self, name: str) -> str | None:
-        """The addresses in Airflow's connection of a receiver of alerts. While the server is away: the last known."""
+        """The addresses in Airflow's connection of a receiver; None if it has none.
+
+        While the server is away: the last known. Raises Unavailable if none are: only the server can say what there is.
+        """
+        try:
+            found = self._connection(name)
+        except Unavailable:
+            if name not in self._addresses:
+                raise
+            return self._addresses[name]
+        if found is None:
+            self._addresses.pop(name, None)
+        else:
+            self._addresses[name] = found
+        return found
+
+    def _connection(self, name: str) -> str | None:
+        """What Ratchet's page of the server answers. One that was silent a moment ago is not asked again so soon."""
+        if time.monotonic() < self._silent_until:
+            raise ServerAway(f"Airflow's server did not answer at {self.url} a moment ago", remedy=_START)
         place = f"{self.url}{PREFIX}/receivers/{quote(name, safe='')}"
         try:
             answer = self._session.get(place, auth=(self._user, self._password), timeout=_ANSWER_S)
-            found = str(answer.json()["addresses"]) if answer.ok else ""
-        except requests.RequestException:
-            return self._addresses.get(name)
-        except (LookupError, TypeError, ValueError):
-            _log.warning("Airflow's server gives no address of %s: what answers is not Ratchet's plugin", name)
-            return self._addresses.get(name)
-        if answer.ok:
-            self._addresses[name] = found
-        elif answer.status_code == HTTPStatus.NOT_FOUND:
-            self._addresses.pop(name, None)
-        else:
+        except requests.RequestException as error:
+            self._silent_until = time.monotonic() + _ANSWER_S
+            raise self._away(error) from error
+        said: Any = None
+        with suppress(ValueError):
+            said = answer.json()
+        known = said if isinstance(said, dict) else {}
+        if answer.ok and "addresses" in known:
+            return str(known["addresses"])
+        if answer.status_code == HTTPStatus.NOT_FOUND and known.get("detail") == NO_CONNECTION:
+            return None
+        if answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             same = f"set {variable('airflow_api')} to the same value there"
             _log.warning("Airflow's server does not tell the address of %s (%d): %s", name, answer.status_code, same)
-        return self._addresses.get(name)
+            return self._addresses.get(name)
+        raise Unavailable(
+            f"Airflow's server gives no address of {name} ({answer.status_code}): what answers is not Ratchet's plugin",
+            remedy="read the log of its server",
+        )
+
+    def _away(self, error: requests.RequestException) -> ServerAway:
+        return ServerAway(f"Airflow's server does not answer at {self.url}: {type(error).__name__}", remedy=_START)
 
     def _pages(self, name: str, page: Any) -> Iterator[Row]:
         offset, total = 0, 1
@@ -154,12 +185,11 @@ class AirflowServer:
 
     def _send(self, method: str, path: str, **given: Any) -> requests.Response:
         try:
-            return self._session.request(method, f"{self.url}{path}", timeout=_ANSWER_S, **given)
+            answer = self._session.request(method, f"{self.url}{path}", timeout=_ANSWER_S, **given)
         except requests.RequestException as error:
-            raise ServerAway(
-                f"Airflow's server does not answer at {self.url}: {type(error).__name__}",
-                remedy="start it, or read its log",
-            ) from error
+            raise self._away(error) from error
+        self._silent_until = 0.0
+        return answer
 
 
 def _read(answer: requests.Response, asked: str) -> Any:

@@ -17,7 +17,7 @@ from ratchet.store.opening import open_store
 from ratchet_airflow import folders, settings
 from ratchet_airflow.alerts.by_hand import root
 from ratchet_airflow.alerts.deduplication import AlertHistory
-from ratchet_airflow.alerts.delivery import addresses, outbox_of, post_message, send, spool
+from ratchet_airflow.alerts.delivery import known_addresses, outbox_of, post_message, send, spool
 from ratchet_airflow.run_id import installation
 
 _WATCH = "watch"
@@ -90,7 +90,7 @@ def alert_once_a_day(what: str, title: str, body: str, now: datetime, *, since: 
 def _say_away(why: str, now: Clock) -> None:
     waits = len(spool().files())
     with suppress(OSError):
-        receivers = {name: addresses(name) or () for name in _receivers()}
+        receivers = {name: known_addresses(name) for name in _receivers()}
         spool().store_is_away(receivers, lambda name, address: _say(name, address, why, waits, now()), now())
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 PASSWORD = "sesame-canary"
+NONE = {"detail": "no such connection"}
 Row = dict[str, Any]
 
 
@@ -120,7 +121,7 @@ class AirflowApi:
 
     def receiver(self, name: str) -> tuple[int, Row]:
         """What Ratchet's own page answers."""
-        return (200, {"addresses": self.receivers[name]}) if name in self.receivers else (404, {})
+        return (200, {"addresses": self.receivers[name]}) if name in self.receivers else (404, NONE)
 
     @contextmanager
     def listening(self) -> Iterator["AirflowApi"]:

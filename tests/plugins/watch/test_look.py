@@ -184,7 +184,8 @@ def test_an_answer_of_another_form_is_named(api: AirflowApi, monkeypatch: pytest
     with pytest.raises(Unavailable, match="an answer that is not as expected"):
         Look(server).runs(ended_within=HOUR)
     monkeypatch.setattr(api, "receiver", lambda _: (200, said))
-    assert server.receiver("ops") is None
+    with pytest.raises(Unavailable, match="what answers is not Ratchet's plugin"):
+        server.receiver("ops")
 
 
 def test_addresses_are_those_of_airflow_and_stay_known_while_it_is_away(caplog: pytest.LogCaptureFixture) -> None:
@@ -192,7 +193,15 @@ def test_addresses_are_those_of_airflow_and_stay_known_while_it_is_away(caplog: 
     with api.listening():
         server = AirflowServer(api.address)
         assert [server.receiver("ops"), server.receiver("nobody")] == ["json://127.0.0.1:1", None]
-    assert [server.receiver("ops"), server.receiver("nobody")] == ["json://127.0.0.1:1", None]
+    assert server.receiver("ops") == "json://127.0.0.1:1"
+    with pytest.raises(Unavailable, match=r"did not answer at .* a moment ago"):
+        server.receiver("nobody")
     with AirflowApi().listening() as other:
         server.url = other.url
+        assert server.receiver("ops") == "json://127.0.0.1:1"  # it is not asked again at once, for each letter
+        Look(server).runs(ended_within=HOUR)
+        other_server = (404, {"detail": "Not Found"})
+        with pytest.MonkeyPatch.context() as proxy:
+            proxy.setattr(other, "receiver", lambda _: other_server)
+            assert server.receiver("ops") == "json://127.0.0.1:1"
         assert server.receiver("ops") is None  # somebody has removed the connection

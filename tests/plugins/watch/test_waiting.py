@@ -151,6 +151,34 @@ def test_what_waits_is_sent_although_airflow_does_not_answer_which_is_said_once(
     assert caplog.text.count("Airflow answers again") == 1
 
 
+def test_what_waits_when_a_watch_starts_while_airflow_is_away_is_sent_when_that_is_back_and_no_heartbeat_till_then(
+    hook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Addresses are connections of Airflow, and the watch before knew them."""
+    monkeypatch.delenv("RATCHET_ALERTS_MLOPS")
+    monkeypatch.setenv("RATCHET_HEARTBEAT_URL", hook.url.replace("json", "http") + "/ping")
+    monkeypatch.setattr("ratchet_airflow.watch.airflow_server._ANSWER_S", 0.1)
+    server, made = AirflowServer("http://ratchet-watch:sesame-canary@127.0.0.1:9"), datetime.now(UTC)
+    monkeypatch.setattr("ratchet_airflow.alerts.delivery._asks", [server.receiver])
+    store, scanner = open_store(settings.read().store), Scanner(server)
+    letter = Letter(
+        event="runs/p/r/alerts/e", receiver="mlops", pipeline="p", occasion="failure", title="a", body="a",
+        kind="failure", made=made, due=made,
+    )  # fmt: skip
+    assert outbox_of(store).post(letter.event, b"{}", [letter])
+    for hours in range(3 * 24):
+        waiting.deliver(store, Deadline(60), lambda at=made + timedelta(hours=hours): at)
+    assert [(one.title, one.tries) for one, _ in outbox_of(store).waiting()] == [("a", 0)]
+    assert scanner.scan()
+    assert hook.asked == []
+    with AirflowApi(receivers={"mlops": hook.url}).listening() as api:
+        server.url = api.url
+        scanner.scan()  # it is not asked for an address so soon, and answers the rest
+        scanner.scan()
+    assert [body["title"] for body in hook.received if body["title"] == "a"] == ["a"]
+    assert "/ping" in hook.asked
+
+
 def test_a_night_that_is_due_while_airflow_does_not_answer_for_long_is_missing(
     hook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
