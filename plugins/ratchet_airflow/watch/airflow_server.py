@@ -139,7 +139,7 @@ class AirflowServer:
             return None
         if answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             same = f"set {variable('airflow_api')} to the same value there"
-            _log.warning("Airflow's server does not tell the address of %s (%d): %s", name, answer.status_code, same)
+            _log.warning("Airflow's server does not give the address of %s (%d): %s", name, answer.status_code, same)
             return self._addresses.get(name)
         raise Unavailable(
             f"Airflow's server gives no address of {name} ({answer.status_code}): what answers is not Ratchet's plugin",
