@@ -44,7 +44,7 @@ _KINDS: Mapping[str, Literal["info", "success", "warning"]] = {
 }
 """How Apprise shows an alert; a failure unless said otherwise."""
 _LONGEST_LOG = 20 << 20
-"""Bytes of the log of alerts, after which it begins anew; one earlier file stays."""
+"""Bytes of the log of alerts, after which a new file is begun; the one before stays."""
 _TALKATIVE = ("apprise", "urllib3", "requests")
 """Loggers that show addresses at debug level."""
 
