@@ -147,6 +147,7 @@ def test_an_error_of_the_caller_ends_the_job(scratch_root: Path) -> None:
 CALLER = """if 1:
     import signal, sys
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup has this one ignored
     from ratchet.runners.job import Job
     from ratchet.runners.process import ProcessRunner
     from ratchet.runners.following import follow_to_end
