@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 
 import torch
+from torch import distributed
 
 from ratchet.contracts.fingerprint import fingerprint
 from ratchet.contracts.request import StageRequest
@@ -101,8 +102,12 @@ def killed_again_and_again(folder: Path, kills: int, draw: Random, ranks: int) -
     killed = 0
     while True:
         read, write = os.pipe()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        server = socket.create_server(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        # As `tasks.train.launch` does: a port that is free again, another process may take before the first rank does.
+        meeting = distributed.TCPStore(
+            "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=server.detach()
+        )
         children = [_start(folder, asked, write, rank, ranks, port) for rank in range(ranks)]
         os.close(write)
         steps = draw.randint(1, 12) if killed < kills else 10**9
@@ -112,6 +117,7 @@ def killed_again_and_again(folder: Path, kills: int, draw: Random, ranks: int) -
                 victim = draw.choice(children)
                 os.kill(victim, signal.SIGKILL)
         ended = {child: os.waitpid(child, 0)[1] for child in children}
+        del meeting
         if answer:
             return killed, answer
         assert os.WTERMSIG(ended[victim]) == signal.SIGKILL
@@ -123,6 +129,7 @@ def _start(folder: Path, asked: StageRequest, write: int, rank: int, ranks: int,
     child = os.fork()
     if not child:
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+        address["TORCHELASTIC_USE_AGENT_STORE"] = "True"
         os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_WORLD_SIZE=str(ranks), **address)
         _train(folder, asked, write)
     return child
