@@ -136,6 +136,7 @@ class AirflowServer:
         if answer.ok and "addresses" in known:
             return str(known["addresses"])
         if answer.status_code == HTTPStatus.NOT_FOUND and known.get("detail") == NO_CONNECTION:
+            self._check_database()
             return None
         if answer.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             same = f"set {variable('airflow_api')} to the same value there"
@@ -145,6 +146,16 @@ class AirflowServer:
             f"Airflow's server gives no address of {name} ({answer.status_code}): what answers is not Ratchet's plugin",
             remedy="read the log of its server",
         )
+
+    def _check_database(self) -> None:
+        """Raises Unavailable while the server does not reach its database: then it finds no connection at all."""
+        try:
+            with as_expected():
+                is_well = self.get("/monitor/health")["metadatabase"]["status"] == "healthy"
+        except ConfigurationError as error:
+            raise Unavailable(f"whether Airflow's server reaches its database is not known: {error}") from error
+        if not is_well:
+            raise Unavailable("Airflow's server does not reach its database, which has the connections", remedy=_START)
 
     def _away(self, error: requests.RequestException) -> ServerAway:
         return ServerAway(f"Airflow's server does not answer at {self.url}: {type(error).__name__}", remedy=_START)

@@ -52,6 +52,7 @@ class AirflowApi:
     backfills: list[Row] = field(default_factory=list)
     logs: list[Row] = field(default_factory=list)
     receivers: dict[str, str] = field(default_factory=dict)
+    metadatabase: str = "healthy"
     scheduler: str = "healthy"
     dag_processor: str | None = "healthy"
     triggerer: str | None = "healthy"
@@ -101,7 +102,7 @@ class AirflowApi:
     def page(self, path: str, asked: Row, offset: int, limit: int) -> Row:
         """One page of a list, or a document."""
         if path == "/monitor/health":
-            parts = ("scheduler", "triggerer", "dag_processor")
+            parts = ("metadatabase", "scheduler", "triggerer", "dag_processor")
             return {part: {"status": getattr(self, part)} for part in parts}
         if "/taskInstances/" in path:
             return self.task(path)

@@ -204,4 +204,9 @@ def test_addresses_are_those_of_airflow_and_stay_known_while_it_is_away(caplog: 
         with pytest.MonkeyPatch.context() as proxy:
             proxy.setattr(other, "receiver", lambda _: other_server)
             assert server.receiver("ops") == "json://127.0.0.1:1"
+        other.metadatabase = "unhealthy"
+        assert server.receiver("ops") == "json://127.0.0.1:1"
+        with pytest.raises(Unavailable, match="does not reach its database, which has the connections"):
+            server.receiver("nobody")
+        other.metadatabase = "healthy"
         assert server.receiver("ops") is None  # somebody has removed the connection
