@@ -87,7 +87,7 @@ def _run(options: argparse.Namespace, console: Console) -> int:
             return _ps(stack, console)
         case "logs":
             follow = ["--follow"] if options.follow else []
-            stack.compose("logs", "--tail=200", *follow, *options.services, stdout=1)
+            stack.compose("logs", "--tail=200", *follow, *options.services, stdout=1)  # of this process
         case "backup":
             console.print(f"backup: {backup.back_up(stack, console, sources=options.sources)}")
         case _:

@@ -89,15 +89,17 @@ class Look:
         path = f"/dags/{run.dag_id}/dagRuns/{quote(run.run_id, safe='')}/taskInstances"
         return tuple(_task(row) for row in self._server.pages(path, "task_instances", order_by="id"))
 
-    def parts_away(self) -> list[str]:
-        """What has sent no heartbeat in time, in words. The triggerer is one only while tasks wait for it."""
-        health = self._server.get("/monitor/health")
-        found = [] if health["scheduler"]["status"] == "healthy" else ["the scheduler has no heartbeat"]
+    def parts_away(self) -> dict[str, str]:
+        """What has sent no heartbeat in time, each in words. The triggerer is one only while tasks wait for it."""
+        health, found = self._server.get("/monitor/health"), dict[str, str]()
+        if health["scheduler"]["status"] != "healthy":
+            found["scheduler"] = "the scheduler has no heartbeat"
         if health["dag_processor"]["status"] != "healthy":
-            found.append("the DAG processor has no heartbeat, so no change of a pipeline arrives")
+            found["DAG processor"] = "the DAG processor has no heartbeat, so no change of a pipeline arrives"
         if (health.get("triggerer") or {}).get("status") != "healthy":
             waiting = self._server.get(_TASKS, state=["deferred"], limit=1)["total_entries"]
-            found += [f"the triggerer has no heartbeat, and deferred tasks wait for it: {waiting}"] if waiting else []
+            if waiting:
+                found["triggerer"] = f"the triggerer has no heartbeat, and deferred tasks wait for it: {waiting}"
         return found
 
     def _active(self) -> Iterator[Row]:

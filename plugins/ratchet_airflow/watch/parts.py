@@ -7,7 +7,7 @@ stays away and nobody hears of it, also where another part was away on the same 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from ratchet.contracts.masking import mask
@@ -16,8 +16,6 @@ from ratchet_airflow.watch.waiting import alert_once_a_day
 _PATIENCE_S = 900.0
 """A part that is started again, as by an upgrade, is back long before."""
 _REMEDY = "What to do: start it: `make up`, or `make serve`; or read its log, and restart it"
-_NAME = 2
-"""So many words name a part: `the scheduler`, `Airflow's server`. What follows may change from look to look."""
 
 
 class Parts:
@@ -27,19 +25,19 @@ class Parts:
         self._clock = clock
         self._since: dict[str, tuple[float, datetime]] = {}
 
-    def look(self, away: Sequence[str], now: datetime) -> bool:
-        """Whether parts are away for too long, to which people are alerted once a day. away: each in words.
+    def look(self, away: Mapping[str, str], now: datetime) -> bool:
+        """Whether parts are away for too long, to which people are alerted once a day.
 
-        A part that goes away later on that day is said, too, with the others.
+        away: what each of them does, in words, by its name. One that goes away later on that day is said, too, with the
+        others.
         """
-        named = {" ".join(words.split()[:_NAME]): words for words in away}
-        self._since = {name: self._since.get(name, (self._clock(), now)) for name in named}
+        self._since = {name: self._since.get(name, (self._clock(), now)) for name in away}
         late = {name: began for name, began in self._since.items() if self._clock() - began[0] > _PATIENCE_S}
         if not late:
             return False
         silent_s = max(self._clock() - began for began, _ in late.values())
         since = f"Since {now - timedelta(seconds=silent_s):%Y-%m-%d %H:%M} UTC at least"
-        said = mask("; ".join(named[name] for name in late))
+        said = mask("; ".join(away[name] for name in late))
         body = f"{since}: {said}\nMeanwhile runs may not go on; containers go on\n{_REMEDY}"
         newest = max(first for _, first in late.values())
         alert_once_a_day("parts", "Ratchet: a part of Airflow is away", body, now, since=newest)

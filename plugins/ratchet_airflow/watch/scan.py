@@ -108,7 +108,7 @@ class Scanner:
                     waiting.say_refused(self._unread, moment)
             if self._unread is not None and not isinstance(self._unread, ConfigurationError):
                 with Guard("cannot say that Airflow's server is away"):
-                    self._parts.look([self._unread.cause], moment)
+                    self._parts.look({"server": self._unread.cause}, moment)
         else:
             active = self._report(store, look, *read, moment)
         is_rare = next(self._rounds) % _IDLE == 0
@@ -175,13 +175,13 @@ class Scanner:
         unseen: list[str] = []
         with Guard("cannot tell whether Airflow shows each pipeline"):
             unseen = self._unseen.look(store, look.names, now)
-        away: list[str] = []
+        away: dict[str, str] = {}
         with Guard("cannot see whether Airflow's parts live"):
             away = look.parts_away()
             self._parts.look(away, now)
         with Guard("cannot send the heartbeat"):
             faults = [*failures(), *(f"Airflow does not show {name}" for name in unseen)]
-            beat(outbox_of(store), datetime.now(UTC), away=away, faults=faults)
+            beat(outbox_of(store), datetime.now(UTC), away=[*away.values()], faults=faults)
         return any(run.state not in ENDED for run in runs)
 
     def _scan_backfill(self, backfill: Backfill, look: Look) -> None:

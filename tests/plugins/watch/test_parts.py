@@ -37,18 +37,18 @@ def test_a_part_that_stays_away_is_said_once_a_day_and_one_that_is_started_again
     seconds = [0.0]
     parts = Parts(lambda: seconds[0])
     for passed, away, late in (
-        (0.0, [AWAY], False),
-        (900.0, [AWAY], False),
-        (901.0, [], False),
-        (902.0, [AWAY], False),
-        (1803.0, [AWAY], True),
-        (2100.0, [AWAY], True),
+        (0.0, {"triggerer": AWAY}, False),
+        (900.0, {"triggerer": AWAY}, False),
+        (901.0, {}, False),
+        (902.0, {"triggerer": AWAY}, False),
+        (1803.0, {"triggerer": AWAY}, True),
+        (2100.0, {"triggerer": AWAY}, True),
     ):
         seconds[0] = passed
         assert parts.look(away, NOW) == late
     (body,) = said(tmp_path)
     assert body.splitlines()[0] == f"Since 2026-11-21 02:44 UTC at least: {AWAY}"
-    assert parts.look([AWAY], NOW + timedelta(days=1))
+    assert parts.look({"triggerer": AWAY}, NOW + timedelta(days=1))
     assert len(said(tmp_path)) == 2
 
 
@@ -59,7 +59,7 @@ def test_a_part_that_goes_away_later_on_the_same_day_is_said_too(tmp_path: Path)
     def pass_by(many: int, *away: str) -> None:
         for _ in range(many // 5):
             minutes[0] += 5
-            parts.look(away, NOW + timedelta(minutes=minutes[0]))
+            parts.look({words.split()[1]: words for words in away}, NOW + timedelta(minutes=minutes[0]))
 
     pass_by(30, scheduler)
     pass_by(60)
