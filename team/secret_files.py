@@ -155,6 +155,7 @@ def contents(made: Mapping[str, str], settings: Settings) -> dict[str, str]:
         "mlflow-admin-password": made["mlflow-admin"],
         "source-variables": "",
         "pipelines-credentials": "",
+        variable("heartbeat_url"): settings.heartbeat_url or "",
         **_s3(made, settings),
     }
     if settings.s3_credentials is not None:

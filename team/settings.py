@@ -22,7 +22,7 @@ _SCHEMES = {
 }
 _OF_CONTAINERS = (
     "store", "data", "source_variables", "gpus", "cache_limit", "operators", "gc",
-    "heartbeat_url", "digest", "public_airflow_url", "public_mlflow_url",
+    "digest", "public_airflow_url", "public_mlflow_url",
     "pool_cpu", "pool_gpu", "pool_backfill", "pool_backfill_gpu",
 )  # fmt: skip
 """Settings that containers read under the same names."""

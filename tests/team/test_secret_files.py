@@ -317,6 +317,15 @@ def test_a_worker_elsewhere_follows_the_same_branch_with_the_same_log_in(folder:
         written(folder, settings)
 
 
+def test_the_address_of_the_heartbeat_stays_on_the_main_host(folder: Path, tmp_path: Path) -> None:
+    settings = Settings(listen="10.0.0.1", heartbeat_url="https://hc.example/t0ken")
+    assert written(folder, settings)["RATCHET_HEARTBEAT_URL"] == "https://hc.example/t0ken"
+    assert "RATCHET_HEARTBEAT_URL" not in settings.variables()
+    secret_files.hand_out(folder, tmp_path / "out", settings)
+    assert all("t0ken" not in file.read_text() for file in (tmp_path / "out").iterdir())
+    assert written(folder, Settings())["RATCHET_HEARTBEAT_URL"] == ""
+
+
 def test_nothing_is_handed_out_that_could_not_be_used(folder: Path, tmp_path: Path) -> None:
     out, settings = tmp_path / "out", Settings(listen="10.0.0.1")
     with pytest.raises(ConfigurationError, match="RATCHET_LISTEN"):

@@ -4,12 +4,12 @@ A change here violates the promise of the project when an Airflow whose watch no
 when a host that is down is missed by nobody.
 """
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from ratchet.contracts import outbox_paths
 from ratchet.contracts.environment import environment
+from ratchet.contracts.presence import Presence
 from ratchet.contracts.quantities import show_duration
 from ratchet.outbox.outbox import utc
 from ratchet.runs.known_hosts import hosts
@@ -23,9 +23,9 @@ _COLLECTION = "collection"
 Server = Literal["watch", "reaper"]
 
 
-def mark(store: Store, server: Server) -> None:
-    """Mark that a server is there."""
-    _write(store, outbox_paths.presence(installation(), server))
+def mark(store: Store, server: Server, *, heartbeat: datetime | None = None) -> None:
+    """Mark that a server is there. heartbeat: of a watch that sends one outside, when the last one went out."""
+    _write(store, outbox_paths.presence(installation(), server), heartbeat)
 
 
 def away_for(store: Store, server: Server) -> timedelta | None:
@@ -90,9 +90,9 @@ def _ago(entry: Entry, now_ns: int) -> timedelta:
     return timedelta(microseconds=(now_ns - entry.modified_ns) // 1000)
 
 
-def _write(store: Store, key: str) -> None:
+def _write(store: Store, key: str, heartbeat: datetime | None = None) -> None:
     before = store.head(key)
-    content = json.dumps({"at": utc().isoformat()}).encode()
+    content = Presence(at=utc(), heartbeat=heartbeat).model_dump_json(exclude_none=True).encode()
     store.replace(key, content, expected=before.etag if before else None)
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
+from ratchet.contracts.environment import environment
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.pipeline import PipelineSpec
@@ -78,6 +79,7 @@ class Scanner:
         self._unseen = Unseen()
         self._parts = Parts()
         self._upkeep = Upkeep()
+        self._heartbeat = datetime.now(UTC) if environment().heartbeat_url else None
 
     def scan(self, now: datetime | None = None) -> bool:
         """Report all that is due. Whether a run is active. now: in UTC; the clock's by default."""
@@ -86,7 +88,7 @@ class Scanner:
             return True  # nothing can be claimed until it answers, and people hear of that if it goes on
         waiting.deliver(store, Deadline(_DELIVER_S))  # first, so that no number of runs and no fault holds it
         with Guard("cannot mark that the watch is there"):
-            presence.mark(store, "watch")
+            presence.mark(store, "watch", heartbeat=self._heartbeat)
         with Guard("cannot see whether a reaper is running"):
             presence.report(store, "reaper")
         with Guard("cannot see whether old rows of Airflow are deleted"):
@@ -181,7 +183,8 @@ class Scanner:
             self._parts.look(away, now)
         with Guard("cannot send the heartbeat"):
             faults = [*failures(), *(f"Airflow does not show {name}" for name in unseen)]
-            beat(outbox_of(store), datetime.now(UTC), away=[*away.values()], faults=faults)
+            if beat(outbox_of(store), datetime.now(UTC), away=[*away.values()], faults=faults):
+                self._heartbeat = datetime.now(UTC)
         return any(run.state not in ENDED for run in runs)
 
     def _scan_backfill(self, backfill: Backfill, look: Look) -> None:

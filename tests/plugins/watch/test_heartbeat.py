@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.contracts import outbox_paths
+from ratchet.contracts.presence import Presence
 from ratchet.outbox.letter import Letter
 from ratchet.store.memory import MemoryStore
 from ratchet.store.opening import open_store
@@ -71,7 +73,22 @@ def test_no_beat_goes_out_while_a_part_of_the_look_fails(
         scanner = Scanner(AirflowServer(api.address))
         scanner.scan()
         assert hook.asked == []
+        began = presence_of(tmp_path / "store")
         assert f"what the watch could not do: 1, such as: cannot make the alerts of {name} run-1" in caplog.text
         api.statuses = {}
         scanner.scan()
         assert hook.asked == ["/ping"]
+        assert presence_of(tmp_path / "store").heartbeat == began.heartbeat  # as it was when this look began
+        monkeypatch.delenv("RATCHET_HEARTBEAT_URL")
+        scanner.scan()
+        sent = presence_of(tmp_path / "store").heartbeat
+        assert began.heartbeat is not None
+        assert sent is not None
+        assert sent > began.heartbeat
+        Scanner(AirflowServer(api.address)).scan()  # which was started without the address
+        assert presence_of(tmp_path / "store").heartbeat is None
+
+
+def presence_of(store: Path) -> Presence:
+    """The mark of the watch."""
+    return Presence.model_validate_json((store / outbox_paths.presence("here", "watch")).read_bytes())
