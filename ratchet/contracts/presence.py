@@ -4,6 +4,9 @@ from datetime import datetime
 
 from ratchet.contracts.document import Document
 
+AWAY_S = 1800.0
+"""Seconds after which a server counts as away: more than one is that is restarted, or whose host is."""
+
 
 class Presence(Document):
     """That a server is there.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ratchet.contracts import outbox_paths, paths
+from ratchet.contracts import paths
 from ratchet.contracts.diagnosis import Diagnosis
 from ratchet.contracts.environment import alert_urls, alert_variable, environment, variable
 from ratchet.contracts.errors import ConfigurationError, PipelineInvalid, RatchetError
@@ -17,22 +17,17 @@ from ratchet.contracts.joins import sources
 from ratchet.contracts.loading import FILE, load
 from ratchet.contracts.masking import mask
 from ratchet.contracts.pipeline import PipelineSpec
-from ratchet.contracts.presence import Presence
-from ratchet.contracts.quantities import show_duration
 from ratchet.contracts.settings_check import diagnose_settings
-from ratchet.contracts.stored import read_stored
 from ratchet.production.diagnosis import diagnose
 from ratchet.runners.diagnosis import diagnose_runner
 from ratchet.runs.airflow_health import diagnose_airflow
+from ratchet.runs.servers_health import diagnose_servers
 from ratchet.runtime.release import stage_libraries
 from ratchet.runtime.source_variables import expand
 from ratchet.store.base import Store
 from ratchet.store.diagnosis import diagnose_store
 from ratchet.store.ledger import champion
 from ratchet.tracking.diagnosis import diagnose_registry
-
-_SILENT_S = 900
-"""The watch sends a heartbeat each minute while all is well, and a service outside alarms about now."""
 
 
 def diagnose_installation(
@@ -52,12 +47,13 @@ def diagnose_installation(
     yield from _keeping()
     if airflow_url is not None:
         yield from diagnose_airflow(airflow_url)
+    if all(one.well for one in found):
+        yield from _checked("servers", lambda: diagnose_servers(store))
     specs: list[PipelineSpec] = []
     yield from _pipelines(pipelines, specs)
     yield from _checked("sources", lambda: _sources(specs))
     yield from _receivers(specs)
     if any(spec.alerts.to for spec in specs):
-        yield from _checked("alerts", lambda: _silence(store if all(one.well for one in found) else None))
         yield from _checked("alerts", lambda: _outside(opened_at))
     if all(one.well for one in (*found, registry)):
         yield from _production(store, uri, specs)
@@ -68,10 +64,10 @@ def diagnose_installation(
 
 
 def _checked(name: str, look: Callable[[], Iterator[Diagnosis]]) -> Iterator[Diagnosis]:
-    """What it finds; where a setting is wrong that it needs, a line that says so. The lines after it come as well."""
+    """What it finds; where it cannot, a line that says so, as with a wrong setting. The lines after it come as well."""
     try:
         yield from look()
-    except ConfigurationError as error:
+    except RatchetError as error:
         yield Diagnosis(name=name, well=None, text=f"not checked: {error.cause}; {error.remedy}")
 
 
@@ -162,31 +158,6 @@ def _receivers(specs: list[PipelineSpec]) -> Iterator[Diagnosis]:
 def is_of_this_host(address: str) -> bool:
     """Whether it leads from each host to that host itself."""
     return urlsplit(address).hostname in {"localhost", "127.0.0.1", "::1"}
-
-
-def _silence(store: Store | None) -> Iterator[Diagnosis]:
-    """Whether somebody hears of it if all here is dead. store: where the watch, which alone has the address, says so.
-
-    store is None if it cannot be read.
-    """
-    here, watch = environment(), None
-    if store is not None and here.installation is not None:
-        mark = outbox_paths.presence(here.installation, "watch")
-        try:
-            watch = read_stored(Presence, store.read(mark), where=f"{store.uri}/{mark}")
-        except FileNotFoundError:
-            pass  # no watch has been there
-        except RatchetError as error:
-            yield Diagnosis(name="alerts", well=None, text=f"whether silence alarms: {error.cause}; {error.remedy}")
-            return
-    well, text = True, f"if the watch's host dies, nobody hears of it; {variable('heartbeat_url')} alarms then"
-    if watch is not None and watch.heartbeat is not None:
-        silent = int((watch.at - watch.heartbeat).total_seconds())
-        well, text = silent <= _SILENT_S, "silence alarms outside"
-        text = text if well else f"{text}: no heartbeat has gone out for {show_duration(silent)}; the watch logs why"
-    elif here.heartbeat_url:
-        text = "silence alarms outside"
-    yield Diagnosis(name="alerts", well=well, text=text)
 
 
 def _outside(opened_at: str | None) -> Iterator[Diagnosis]:

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from ratchet.cli.main import main
-from ratchet.contracts import outbox_paths
 from ratchet.contracts.diagnosis import problems
 from ratchet.runners.diagnosis import diagnose_runner
 from ratchet.runs import installation
@@ -87,8 +86,8 @@ def test_an_installation_that_is_well(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "store").mkdir()
     code, lines = doctor(capsys, "--store", str(tmp_path / "store"))
     assert (code, {mark for mark, _, _ in lines}) == (0, {"ok"})
-    names = ["settings", "versions", "store", "clock", "disk", "engine", "gpus", "registry", "keeping", "pipelines"]
-    names += ["sources", "alerts", "alerts", "alerts"]
+    names = ["settings", "versions", "store", "clock", "disk", "engine", "gpus", "registry", "keeping", "silence"]
+    names += ["pipelines", "sources", "alerts", "alerts"]
     assert [name for _, name, _ in lines] == [*names, "production", "production"]
     assert lines[-1][2] == "search-ranking: no model yet"
     assert not [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
@@ -185,7 +184,7 @@ def test_settings_that_are_wrong_or_misspelt(
     [
         ("RATCHET_RUNNER", "podman", "engine"),
         ("RATCHET_POOL_GPU", "many", "engine"),
-        ("RATCHET_HEARTBEAT_URL", "hc-ping.com", "alerts"),
+        ("RATCHET_HEARTBEAT_URL", "hc-ping.com", "servers"),
     ],
 )
 def test_a_wrong_setting_holds_up_no_line_but_those_that_need_it(
@@ -202,37 +201,6 @@ def test_a_wrong_setting_holds_up_no_line_but_those_that_need_it(
     assert [(mark, name) for mark, name, _ in lines if mark != "ok"] == [("WRONG", "settings"), ("unchecked", left_out)]
     assert [text.startswith(f"not checked: {setting}") for mark, _, text in lines if mark == "unchecked"] == [True]
     assert lines[-1][1] == "production"
-
-
-@pytest.mark.parametrize(
-    ("mark", "expected"),
-    [
-        (None, ("ok", "if the watch's host dies, nobody hears of it; RATCHET_HEARTBEAT_URL alarms then")),
-        ({"at": "2026-11-28T02:00:00Z"}, ("ok", "if the watch's host dies, nobody hears of it; ")),
-        ({"at": "2026-11-28T02:00:00Z", "heartbeat": "2026-11-28T01:59:00Z"}, ("ok", "silence alarms outside")),
-        (
-            {"at": "2026-11-28T02:00:00Z", "heartbeat": "2026-11-28T01:00:00Z", "of a later release": 1},
-            ("WRONG", "silence alarms outside: no heartbeat has gone out for 1h; the watch logs why"),
-        ),
-        ({}, ("unchecked", "whether silence alarms: ")),
-    ],
-)
-def test_whether_silence_alarms_is_what_the_watch_says_that_alone_has_the_address(
-    mark: dict[str, object] | None,
-    expected: tuple[str, str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("RATCHET_INSTALLATION", "here")
-    file = tmp_path / outbox_paths.presence("here", "watch")
-    if mark is not None:
-        file.parent.mkdir(parents=True)
-        file.write_text(json.dumps(mark), encoding="utf-8")
-    code, lines = doctor(capsys, "--store", str(tmp_path))
-    (found,) = [line for line in lines if line[1] == "alerts" and ("silence" in line[2] or "watch's" in line[2])]
-    assert (found[0], found[2][: len(expected[1])]) == expected
-    assert code == (0 if expected[0] == "ok" else 1)
 
 
 def test_settings_that_are_given_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

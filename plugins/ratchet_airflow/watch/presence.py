@@ -9,15 +9,13 @@ from typing import Literal
 
 from ratchet.contracts import outbox_paths
 from ratchet.contracts.environment import environment
-from ratchet.contracts.presence import Presence
+from ratchet.contracts.presence import AWAY_S, Presence
 from ratchet.contracts.quantities import show_duration
 from ratchet.outbox.outbox import utc
 from ratchet.runs.known_hosts import hosts
 from ratchet.store.base import Entry, Store
 from ratchet_airflow.run_id import installation
 
-_LIMIT_S = 1800.0
-"""More than a server is away that is restarted, or whose host is."""
 _UNENDED = "Meanwhile containers that no run follows go on, and other hosts wait for those that are gone"
 _COLLECTION = "collection"
 Server = Literal["watch", "reaper"]
@@ -76,7 +74,7 @@ def _away_for(store: Store, there: Entry | None, absence: str) -> timedelta | No
     absence: where that look leaves its mark.
     """
     missed = store.head(absence)
-    now, limit = store.now_ns(), timedelta(seconds=max(_LIMIT_S, 2 * environment().watch_seconds))
+    now, limit = store.now_ns(), timedelta(seconds=max(AWAY_S, 2 * environment().watch_seconds))
     if there is not None and _ago(there, now) <= limit:
         return None
     if missed is None or (there is not None and missed.modified_ns <= there.modified_ns):
