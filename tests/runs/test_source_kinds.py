@@ -78,13 +78,18 @@ def put_in_database(uri: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    """The URL of a PostgreSQL with the days, and the name of the network on which it is."""
+def network() -> str:
+    """The name of the network on which PostgreSQL is, and of its container."""
+    return f"ratchet-test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="module")
+def postgresql(network: str) -> Iterator[str]:
+    """The URL of a PostgreSQL with the days."""
     subprocess.run([ROOT / "scripts" / "engine.sh"], check=True, capture_output=True)
     listed = subprocess.run([ROOT / "docker" / "offline" / "servers.sh"], check=True, capture_output=True, text=True)
     (image,) = [line.split(": ")[0] for line in listed.stdout.splitlines() if line.startswith("postgres:")]
-    name = f"ratchet-test-{uuid.uuid4().hex[:12]}"
-    label = f"{Label.TEST}=1"
+    name, label = network, f"{Label.TEST}=1"
     docker("network", "create", "--internal", "--label", label, name)
     try:
         docker(
@@ -99,18 +104,6 @@ def postgresql() -> Iterator[str]:
     finally:
         subprocess.run(["docker", "rm", "--force", "--volumes", name], capture_output=True, check=False)
         docker("network", "rm", name)
-
-
-@pytest.fixture
-def network(postgresql: str) -> str:
-    """The name of the network on which PostgreSQL is."""
-    address = sqlalchemy.make_url(postgresql).host
-    for name in docker("ps", "--filter", f"label={Label.TEST}", "--format", "{{.Names}}").split():
-        (found,) = json.loads(docker("inspect", name))
-        networks = found["NetworkSettings"]["Networks"]
-        if any(each["IPAddress"] == address for each in networks.values()):
-            return name
-    raise AssertionError(f"no container has the address {address}")
 
 
 def docker(*arguments: str) -> str:
