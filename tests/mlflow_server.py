@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -14,6 +13,7 @@ import pytest
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
 from ratchet.tracking.mlflow import track
+from tests.ports import hold, number
 from tests.waiting import until
 
 DATABASE = "mlflow/mlflow.db"
@@ -33,9 +33,8 @@ def mlflow_server(mlflow_database: Path, tmp_path_factory: pytest.TempPathFactor
     """The address of a real MLflow server on loopback."""
     folder = tmp_path_factory.mktemp("mlflow-server")
     shutil.copyfile(mlflow_database, folder / "mlflow.db")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    held = hold()
+    port = number(held)
     log = (folder / "log").open("wb")
     process = subprocess.Popen(
         [
@@ -57,6 +56,7 @@ def mlflow_server(mlflow_database: Path, tmp_path_factory: pytest.TempPathFactor
         os.killpg(process.pid, 9)
         process.wait()
         log.close()
+        held.close()
 
 
 def prepare(store: Store, database: Path) -> Store:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from ratchet.runners.docker import DockerRunner
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.planning import load_plan
 from ratchet.store.opening import open_store
+from tests.ports import hold
 from tests.waiting import until
 
 T = TypeVar("T")
@@ -66,10 +68,12 @@ class Installation:
         self.services = Services(ROOT, home, airflow_port=0, mlflow_port=0)
         self._settings = {**_QUICK, "RATCHET_PIPELINES": str(self.pipelines), **settings}
         self._api: AirflowApi | None = None
+        self._held: list[socket.socket] = []
 
     def start(self) -> None:
         """Start the servers and wait until they answer."""
         RUNNING.append(self)
+        self._held = [hold(port) for port in self.services._ports().values()]
         with self._environment():
             self.services.start()
             self.services.wait()
@@ -77,6 +81,8 @@ class Installation:
     def stop(self) -> None:
         """End what was started, and only that."""
         self.services.stop()
+        while self._held:
+            self._held.pop().close()
         if self in RUNNING:
             RUNNING.remove(self)
 

@@ -21,6 +21,7 @@ from ratchet.runs import live_metrics
 from ratchet.runs.events import Event
 from ratchet.runs.history import runs_of
 from ratchet.store.opening import open_store
+from tests.ports import hold, number
 from tests.runs import test_requests
 from tests.runs.nights import DAY, run, sample
 from tests.waiting import until
@@ -161,15 +162,15 @@ def fail_after(uri: str, event: Event) -> None:
 
 def test_values_are_kept_while_mlflow_is_away(mlflow_server: str) -> None:
     heard: list[Event] = []
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with live_metrics.live_metrics(plan(f"http://127.0.0.1:{port}", "two"), "train", heard.append) as hear:
+    with (
+        hold() as away,
+        live_metrics.live_metrics(plan(f"http://127.0.0.1:{number(away)}", "two"), "train", heard.append) as hear,
+    ):
         for step in range(1500):
             hear(progress(step, loss=1 / (1 + step)))
         began = time.monotonic()
         until(lambda: time.monotonic() > began + 1, seconds=10)
-        with relay(port, mlflow_server):
+        with relay(number(away), mlflow_server):
             until(lambda: has(mlflow_server, "two train", loss=1 / 1500), seconds=60)
             hear(progress(1500, loss=0.0))
             until(lambda: has(mlflow_server, "two train", loss=0.0), seconds=60)

@@ -2,13 +2,13 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from tasks.train.table import MemoryBuilder
+from tests.ports import hold, number
 from tests.train.one_host import digest, joined
 
 _LONGEST_S = 120
@@ -17,15 +17,14 @@ _LONGEST_S = 120
 def start(size: int, *, of_host: int, **options: Any) -> list[Any]:
     """What each of `size` ranks says; as many of them as `of_host` say that they share a host."""
     command = [sys.executable, "-m", "tests.train.one_host", json.dumps(options)]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    ranks = []
-    for rank in range(size):
-        several = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(of_host)}
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
-        env = {**os.environ, **several, **address}
-        ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
-    said = [each.communicate(timeout=_LONGEST_S)[0] for each in ranks]
+    with hold() as meeting:
+        ranks = []
+        for rank in range(size):
+            several = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(of_host)}
+            address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{number(meeting)}", "GLOO_SOCKET_IFNAME": "lo"}
+            env = {**os.environ, **several, **address}
+            ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
+        said = [each.communicate(timeout=_LONGEST_S)[0] for each in ranks]
     assert [each.returncode for each in ranks] == [0] * size
     return [json.loads(one) if one else None for one in said]
 

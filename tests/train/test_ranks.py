@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.train.ranks import RankDone, Ranks
+from tests.ports import hold, number
 
 _LONGEST_S = 300
 
@@ -23,15 +23,14 @@ def train(size: int, **options: Any) -> Any:
 def run(size: int, options: dict[str, Any] | list[dict[str, Any]]) -> Any:
     """The same for a training, or several in turn."""
     command = [sys.executable, "-m", "tests.train.one_rank", json.dumps(options)]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    ranks = []
-    for rank in range(size):
-        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
-        several = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), **address}
-        env = {**os.environ, **(several if size > 1 else {})}
-        ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
-    said = [each.communicate(timeout=_LONGEST_S)[0] for each in ranks]
+    with hold() as meeting:
+        ranks = []
+        for rank in range(size):
+            address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{number(meeting)}", "GLOO_SOCKET_IFNAME": "lo"}
+            several = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), **address}
+            env = {**os.environ, **(several if size > 1 else {})}
+            ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
+        said = [each.communicate(timeout=_LONGEST_S)[0] for each in ranks]
     assert [each.returncode for each in ranks] == [0] * size
     assert not any(said[1:])
     return json.loads(said[0])

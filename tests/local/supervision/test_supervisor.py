@@ -3,7 +3,6 @@
 import fcntl
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from local.supervision.service import Service
 from local.supervision.state import ServerState, read
 from local.supervision.supervisor import end_orphans, supervise
 from ratchet.contracts.errors import ConfigurationError
+from tests.ports import hold, number
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,9 +28,8 @@ class SupervisorHome:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.held = hold()
+        self.port = number(self.held)
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -83,16 +82,20 @@ def kept(tmp_path: Path) -> Iterator[SupervisorHome]:
     finally:
         made.stop()
         end_orphans(tmp_path)
+        made.held.close()
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or a zombie."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def gone(*pids: int) -> None:
     """Wait until these processes have ended."""
-    until(
-        lambda: (
-            not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)
-        ),
-        seconds=60,
-    )
+    until(lambda: all(map(has_ended, pids)), seconds=60)
 
 
 def worker_of(kept: SupervisorHome, pid: int) -> int:
