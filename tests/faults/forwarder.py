@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.ports import hold, number
+
 _Address = str | tuple[str, int]
 
 
@@ -16,6 +18,9 @@ class Forwarder:
     def __init__(self, here: _Address, there: _Address) -> None:
         self.here = here
         self._there = there
+        self._held = hold(here[1]) if isinstance(here, tuple) else None
+        if self._held is not None:  # while it is away, no other process listens there
+            self.here = ("127.0.0.1", number(self._held))
         self._listener: socket.socket | None = None
         self._open: set[socket.socket] = set()
         self._changing = threading.Lock()
@@ -28,8 +33,6 @@ class Forwarder:
             Path(self.here).unlink(missing_ok=True)
         listener.bind(self.here)
         listener.listen(64)
-        if not isinstance(self.here, str):
-            self.here = listener.getsockname()
         self._listener = listener
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
@@ -42,6 +45,11 @@ class Forwarder:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
+
+    def close(self) -> None:
+        """Give its port back."""
+        if self._held is not None:
+            self._held.close()
 
     def away_for(self, seconds: float) -> threading.Thread:
         """Be away from now on for some seconds."""
@@ -90,3 +98,4 @@ def forwarded(here: _Address, there: _Address) -> Iterator[Forwarder]:
         yield made
     finally:
         made.away()
+        made.close()
