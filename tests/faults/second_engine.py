@@ -16,6 +16,7 @@ import tarfile
 from pathlib import Path
 
 import docker
+import psutil
 import pytest
 from docker.utils import kwargs_from_env
 
@@ -67,8 +68,8 @@ class SecondEngine:
         """Its containerd dies with it; until it is reaped, its number is in /proc, and it would count as alive."""
         noted = self._folder / "exec/containerd/containerd.pid"
         if noted.is_file():
-            stat = Path(f"/proc/{noted.read_text()}/stat")
-            until(lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z", seconds=10)
+            pid = int(noted.read_text())
+            until(lambda: _has_ended(pid), seconds=10)
             noted.unlink()
 
     def _processes(self) -> list[int]:
@@ -154,8 +155,9 @@ class SecondEngine:
             self.stop()
         for shim in self._processes():
             for children in Path(f"/proc/{shim}/task").glob("*/children"):
-                for child in children.read_text().split():
-                    _kill(int(child))
+                with contextlib.suppress(OSError):  # a thread of it that has ended meanwhile
+                    for child in children.read_text().split():
+                        _kill(int(child))
             _kill(shim)
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
             if (mounted := line.split()[1]).startswith(f"{self._folder}/"):
@@ -166,6 +168,13 @@ class SecondEngine:
 def _with_libraries(program: str) -> list[str]:
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     return [program, *re.findall(r"(/\S+) \(0x", listed)]
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _kill(pid: int) -> None:

@@ -48,7 +48,7 @@ def _state(pid: int) -> str:
     """The kernel's letter for the process: S sleeps, T is stopped, Z has ended; and Z where it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second one: it went between the opening and the reading
         return "Z"
 
 
