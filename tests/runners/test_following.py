@@ -22,8 +22,10 @@ from tests.waiting import until
 
 LONG = "x" * 40_000
 PRINTS = f"""if 1:
-    import sys, time
+    import os, sys, time
     for i in range(3000):
+        while i == 2000 and not os.path.exists("/tmp/go-on"):
+            time.sleep(0.05)
         sys.stdout.write(f"{{i}}\\n" if i % 5 else f"{{i}}\\r")
         if i % 7 == 0:
             sys.stdout.flush()
@@ -50,12 +52,18 @@ def _printed(number: int) -> list[str]:
     return [str(number), *["half and half"] * (number % 100 == 50), *[LONG] * (number % 500 == 250)]
 
 
+def _let_it_end(handle: str) -> None:
+    """Until then it prints no more than two thirds of its lines, however long it takes until somebody follows it."""
+    subprocess.run(["docker", "exec", handle, "touch", "/tmp/go-on"], check=True)
+
+
 def _follow_and_be_killed(handle: str, log: Path, size: int) -> None:
     """A process that follows until the log has a size in bytes."""
     with subprocess.Popen([sys.executable, "-c", FOLLOWER, handle, log]) as follower:
         until(lambda: follower.poll() is not None or log.stat().st_size >= size, seconds=60, every=0.001)
         assert follower.poll() is None
         follower.kill()
+    os.truncate(log, log.read_bytes().rindex(b"\n") + 1)  # a line of which the kill let it write a part was not output
 
 
 @pytest.fixture
@@ -77,6 +85,7 @@ def test_followers_that_are_killed_lose_no_line_and_repeat_at_most_one_each(job:
     for wanted in (2_000, 50_000, 100_000):
         _follow_and_be_killed(handle, log, wanted)
         parts.append(log.read_text().splitlines()[sum(map(len, parts)) :])
+    _let_it_end(handle)
     lines: list[Line] = []
     ended = follow_to_end(runner, handle, job, lines.append, resume=True)
     assert ended.exit_code == 0
@@ -94,6 +103,7 @@ def test_followers_that_are_killed_lose_no_line_and_repeat_at_most_one_each(job:
 def test_without_resume_the_log_comes_from_its_begin(job: Job) -> None:
     runner = DockerRunner()
     handle = runner.submit(job)
+    _let_it_end(handle)
     first = next(iter(runner.logs(handle)))
     lines: list[Line] = []
     follow_to_end(runner, handle, job, lines.append)
