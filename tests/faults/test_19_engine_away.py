@@ -112,10 +112,10 @@ def test_one_that_stays_away_is_69_each_time_and_each_retry_goes_on_with_the_sam
             watched.run(attempt.replace(" ", "-"))
         assert decide(failed.value.code, attempt=1, attempts=3).retry
         lease = holder_of(made.store, work.lease)
-        if attempt == "at the end" and work.result() is not None:  # the training was quicker
-            assert lease is None
-        else:
-            assert (lease.holder if lease else None) == (None if attempt == "at the start" else "")
+        left = {None if attempt == "at the start" else ""}
+        if attempt == "at the end" and work.result() is not None:  # the training was quicker, maybe by less than that
+            left = {None, ""}
+        assert (lease.holder if lease else None) in left
         engine.back()
     outcome = watched.run("last")
     ticks = [tick for before, tick in pairwise([0, *watched.ticks]) if tick != before]
