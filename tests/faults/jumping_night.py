@@ -92,7 +92,7 @@ def _once(act: Callable[[], None]) -> Callable[[Event], None]:
 def _timeouts(clock: Clock) -> list[tuple[bool, float]]:
     """Whether a job was stopped at its time limit, and after how long: an endless one, and a short one."""
     endless = "print(1, flush=True); import time; time.sleep(60)"
-    return [_followed(clock, endless, limit_s=1, by=-3600), _followed(clock, "print(1)", limit_s=60, by=3600)]
+    return [_followed(clock, endless, limit_s=5, by=-3600), _followed(clock, "print(1)", limit_s=60, by=3600)]
 
 
 def _followed(clock: Clock, program: str, *, limit_s: float, by: int) -> tuple[bool, float]:
