@@ -105,7 +105,7 @@ def test_a_task_killed_without_a_word_is_reported_once(
 
 
 def test_a_run_that_misses_finish_by_is_reported_once(airflow: Installation, webhook: Webhook) -> None:
-    (late,) = messages(webhook, "killed 20", "run is late")
+    (late,) = airflow.until(lambda: messages(webhook, "killed 20", "run is late"))
     assert " past its limit of 1s (schedule.finish_by)" in late["message"]
 
 

@@ -113,7 +113,7 @@ def test_a_question_that_nobody_answers_is_a_no(airflow: Installation, asking: s
     question(airflow, webhook, asking)
     airflow.lapse(asking, "approve")
     assert settled(airflow, asking)["register"] == "skipped"
-    assert "Cause: nobody approved it in time" in refusals(webhook)[-1]
+    assert "Cause: nobody approved it in time" in airflow.until(lambda: refusals(webhook))[-1]
 
 
 def test_a_model_goes_in_when_a_person_clicks_approve_and_not_when_they_click_reject(
@@ -133,7 +133,7 @@ def test_a_model_goes_in_when_a_person_clicks_approve_and_not_when_they_click_re
 
     assert settled(airflow, answer("Reject"))["register"] == "skipped"
     assert champion(store, ASKING) is None
-    (no,) = refusals(webhook)[before:]
+    (no,) = airflow.until(lambda: refusals(webhook)[before:])
     assert f"Cause: {airflow.services.user} rejected it" in no
 
     approved = answer("Approve")
