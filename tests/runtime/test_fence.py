@@ -74,10 +74,11 @@ def test_it_shows_that_it_lives_until_another_attempt_replaces_it(watched: Watch
 
 
 def test_one_that_hears_the_notice_ends_by_itself(watched: Watched) -> None:
-    hold = watched.hold("b")
-    with watched.fence:
+    patient = Watched(grace="1m")
+    hold = patient.hold("b")
+    with patient.fence:
         until(watched.noticed.is_set, seconds=20)
-    assert watched.ends == []
+    assert patient.ends == []
     hold.release()
 
 
@@ -91,21 +92,33 @@ def test_one_without_a_lease_or_with_a_damaged_one_goes_on(watched: Watched) -> 
 def test_one_that_does_not_reach_the_store_for_long_stops(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fence, "CUT_OFF_S", 1.0)
     hold, head = watched.hold("a"), watched.store.head
-    away = threading.Event()
+    away, clock, looks = threading.Event(), [0.0], list[float]()
+    monkeypatch.setattr(fence, "_now", lambda: clock[0])
 
     def answers(key: str) -> object:
+        if key == watched.work.lease:
+            looks.append(clock[0])
         if away.is_set():
             raise Unavailable("the store is away")
         return head(key)
+
+    def at(seconds: float) -> None:
+        """Let it be so late, until it has looked."""
+        clock[0], before = seconds, len(looks)
+        until(lambda: len(looks) > before + 1, seconds=20)
 
     monkeypatch.setattr(watched.store, "head", answers)
     with watched.fence:
         until(watched.signs, seconds=20)
         away.set()
-        assert not watched.noticed.wait(0.5)
+        at(0.9)
+        assert not watched.noticed.is_set()
         away.clear()
-        assert not watched.noticed.wait(0.8)  # it counts from when the store was reached last
+        at(0.9)
         away.set()
+        at(1.8)
+        assert not watched.noticed.is_set()  # it counts from when the store was reached last
+        clock[0] = 10.0
         until(watched.noticed.is_set, seconds=20)
     away.clear()
     assert "the store was out of reach for 1s: train stops" in watched.said.getvalue()
