@@ -9,16 +9,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import docker
 import pytest
+from docker.errors import APIError
 from docker.utils import kwargs_from_env
+from requests import Response
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import Resources
 from ratchet.runners.container import container_config
-from ratchet.runners.devices import Devices, _claims, _is_ours, host_devices, require_devices
+from ratchet.runners.devices import Devices, _claims, _is_ours, _remove, host_devices, require_devices
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
 
@@ -145,6 +148,27 @@ def test_a_real_device_is_seen_inside_by_one_job_at_a_time(job: Job, monkeypatch
 def test_more_than_the_host_has_can_never_be(job: Job, mark: str) -> None:
     with pytest.raises(ConfigurationError, match=f"needs 3 GPUs, and this host has 2 \\({mark}a,{mark}b\\)"):
         DockerRunner().submit(replace(job, resources=Resources(gpus=3)))
+
+
+class Removing:
+    """An engine that answers like this where a container is to be removed."""
+
+    def __init__(self, status: int) -> None:
+        self._status, self.asked = status, list[str]()
+
+    def remove_container(self, handle: str, **_: bool) -> None:
+        self.asked.append(handle)
+        answer = Response()
+        answer.status_code = self._status
+        raise APIError("said", response=answer)
+
+
+def test_a_leftover_that_another_submitter_is_removing_is_no_error() -> None:
+    for status in (404, 409):
+        _remove(engine := cast("Any", Removing(status)), "a")
+        assert engine.asked == ["a"]
+    with pytest.raises(APIError):
+        _remove(cast("Any", Removing(500)), "a")
 
 
 SUBMITS = """if 1:
