@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any
 
@@ -231,9 +232,12 @@ class Stack:
             with answers(), connect() as api:
                 with suppress(APIError):  # it is gone, or was not paused
                     api.unpause(stage.handle)
-                with suppress(NotFound):
+                try:
                     api.stop(stage.handle, timeout=stage.grace_s)
                     api.remove_container(stage.handle, v=True, force=True)
+                except APIError as error:  # it is gone; or a conflict: another one is removing it, as the reaper
+                    if error.status_code not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+                        raise
 
         with ThreadPoolExecutor(max_workers=max(1, len(stages))) as pool:
             for ended in [pool.submit(end, stage) for stage in stages]:

@@ -4,14 +4,17 @@ import os
 import time
 from pathlib import Path
 from threading import Thread
+from unittest.mock import MagicMock
 
 import docker
 import pytest
+from docker.errors import APIError
+from requests import Response
 
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import STAGE_USER, Label
 from team.settings import Settings
-from team.stack import Member, Stack, program
+from team.stack import Member, Stack, StageContainer, program
 from tests.team.containers import LASTS, Starts, member
 from tests.waiting import until
 
@@ -198,6 +201,24 @@ def test_each_stage_has_its_own_grace_and_none_waits_for_another(
     ending.join()
     assert 12 <= time.monotonic() - began < 60
     assert stack.stages() == []
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_a_stage_that_goes_or_that_the_reaper_removes_meanwhile_is_no_error(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    answer = Response()
+    answer.status_code = status
+    engine = MagicMock()
+    engine.__enter__.return_value = engine
+    engine.remove_container.side_effect = APIError("said", response=answer)
+    monkeypatch.setattr("team.stack.connect", lambda: engine)
+    stage = StageContainer(handle="a", running=True, grace_s=1)
+    stack.end_stages([stage])
+    engine.remove_container.assert_called_once()
+    answer.status_code = 500
+    with pytest.raises(Unavailable):
+        stack.end_stages([stage])
 
 
 @pytest.mark.docker
