@@ -1,9 +1,15 @@
 """A secret that a stage needs, and fails with, is found nowhere: not in logs, the UI, XCom, alerts, the store, inspect."""
 
 import json
-import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
+import docker
 import pytest
+from docker.errors import NotFound
+from docker.utils import kwargs_from_env
 
 from ratchet.contracts.labels import Label
 from tests.airflow.installation import ENDED, Installation
@@ -18,30 +24,41 @@ pytestmark = [
 ]
 
 
-def inspected(run: str) -> str:
-    """All that the engine tells about a run's containers, as they are now."""
-    listed = ["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={Label.RUN}={run}"]
-    handles = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
-    if not handles:
-        return ""
-    return subprocess.run(["docker", "inspect", *handles], capture_output=True, text=True, check=False).stdout
+@contextmanager
+def inspected(run: str, since: float) -> Iterator[list[str]]:
+    """All that the engine tells about each container of a run, as soon as it has begun: some are there for a second."""
+    seen: list[str] = []
+    with docker.APIClient(**kwargs_from_env()) as api:
+        wanted = {"label": [f"{Label.RUN}={run}"], "event": ["start"]}
+        events = api.events(decode=True, filters=wanted, since=int(since))
+
+        def look() -> None:
+            for event in events:
+                with suppress(NotFound):
+                    seen.append(json.dumps(api.inspect_container(event["Actor"]["ID"])))
+
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        try:
+            yield seen
+        finally:
+            events.close()
+            looking.join(10)
 
 
 def test_the_secret_of_a_source_is_found_nowhere(airflow: Installation) -> None:
     add(airflow, SECRET)
+    began = time.time()
     run_id = airflow.night(SECRET)
     airflow.until(lambda: airflow.api.tasks(SECRET, run_id)["plan"]["state"] == "success", seconds=120)
     stored = airflow.plan(SECRET, run_id).run_id
-    seen: list[str] = []
+    with inspected(stored, began) as seen:
 
-    def over() -> bool | None:
-        if text := inspected(stored):
-            seen.append(text)
-        if seen and f'"{Label.STAGE}": "ingest"' in "".join(seen):
-            return True
-        return airflow.api.tasks(SECRET, run_id)["ingest"]["state"] in ENDED or None
+        def over() -> bool:
+            is_seen = any(f'"{Label.STAGE}": "ingest"' in text for text in list(seen))
+            return is_seen or airflow.api.tasks(SECRET, run_id)["ingest"]["state"] in ENDED
 
-    airflow.until(over, seconds=180)
+        airflow.until(over, seconds=180)
     assert any(f'"{Label.STAGE}": "ingest"' in text for text in seen)
     assert not any(CANARY in text for text in seen)
 
