@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,8 +94,9 @@ def test_keys_that_cannot_be_asked_for_are_asked_for_again_and_the_same_are_not_
 def test_no_failure_ends_the_questions_and_a_long_one_is_an_error(
     failure: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock = [0.0]
     monkeypatch.setattr(renewing, "EVERY_S", 0.01)
-    monkeypatch.setattr(renewing, "SILENT_S", 0.2)
+    monkeypatch.setattr(renewing, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     failing, passed = [failure], list[bytes]()
 
     def ask() -> bytes:
@@ -106,6 +108,9 @@ def test_no_failure_ends_the_questions_and_a_long_one_is_an_error(
         return {record.levelname for record in caplog.records if str(failure) in record.getMessage()}
 
     with keys_renewed(ask, passed.append, given=b"1"):
+        until(levels, seconds=20)
+        assert levels() == {"WARNING"}
+        clock[0] = renewing.SILENT_S
         until(lambda: levels() == {"WARNING", "ERROR"}, seconds=20)
         failing.clear()
         until(lambda: passed == [b"2"], seconds=20)
