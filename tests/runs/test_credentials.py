@@ -1,6 +1,5 @@
 """Whose keys a stage is given."""
 
-import socket
 import threading
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.runs.credentials import mlflow_credentials, s3_credentials
 from ratchet.store.opening import open_store
+from tests.ports import hold, number
 from tests.s3 import S3Server
 
 KEYS = """[default]
@@ -114,13 +114,12 @@ def test_a_program_that_gives_no_keys_now_may_give_them_soon(
 def test_a_role_of_a_container_that_does_not_answer_may_answer_soon(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{port}/keys")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    with pytest.raises(Unavailable, match="credentials"):
-        open_store(f"s3://{s3.bucket}/x")
+    with hold() as gone:
+        monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{number(gone)}/keys")
+        with pytest.raises(Unavailable, match="credentials"):
+            open_store(f"s3://{s3.bucket}/x")
 
 
 @pytest.mark.usefixtures("keys", "at_once")

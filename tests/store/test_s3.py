@@ -14,6 +14,7 @@ from ratchet.store import s3_client
 from ratchet.store.opening import open_store
 from ratchet.store.s3 import S3Store
 from ratchet.store.s3_client import Connection
+from tests.ports import hold, number
 from tests.s3 import S3Server
 from tests.s3_faults import faulty
 
@@ -105,9 +106,17 @@ def test_expired_credentials_and_a_wrong_clock_are_seen_where_an_answer_has_a_st
     assert store.read("a") == b"1"
 
 
-def test_no_server_is_unavailable_and_named(s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+@pytest.fixture
+def nobody() -> Iterator[socket.socket]:
+    """A port where nobody listens."""
+    with hold() as held:
+        yield held
+
+
+def test_no_server_is_unavailable_and_named(
+    s3: S3Server, nobody: socket.socket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    port = number(nobody)
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     store = open_store("s3://some-bucket/x")
