@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from ratchet.contracts.request import RunPlan
 from ratchet.runners.process import ProcessRunner
 from ratchet.runners.runner import Engine
+from ratchet.runs import taking
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.taking import place_of
 from ratchet.runs.work import Work
@@ -98,24 +101,27 @@ def test_after_a_clear_of_its_own_run_it_is_ended_first(night: Night) -> None:
 
 
 def test_who_waits_for_another_run_for_long_looks_less_often(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ratchet.runs.taking._SOON_S", 0.5)
-    monkeypatch.setattr("ratchet.runs.taking._POLL_S", 0.01)
-    monkeypatch.setattr("ratchet.runs.taking._LATER_S", 0.5)
-    looks, head = list[float](), night.store.head
+    clock, looks, head = [0.0], list[float](), night.store.head
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        time.sleep(0.001)
 
     def look(key: str) -> Any:
-        looks.extend([time.monotonic()] if key == night.first.lease else [])
+        looks.extend([clock[0]] if key == night.first.lease else [])
         return head(key)
+
+    monkeypatch.setattr(taking, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
 
     hold = Waiter(night.store, night.first.lease, new_lease("first", "a"), engine=HERE.id).take()
     assert hold is not None
     monkeypatch.setattr(night.store, "head", look)
     with ThreadPoolExecutor(1) as pool:
         computes = pool.submit(night.attempt("second").compute)
-        until(lambda: len(looks) > 3 and looks[-1] - looks[0] > 2, seconds=20)
+        until(lambda: clock[0] > 2 * taking._SOON_S, seconds=20)
         publish(night.first, "a")
         assert computes.result(timeout=30).cached
-    early = sum(at - looks[0] < 0.5 for at in looks)
-    assert early > 3
-    assert len(looks) - early < 2 * 5
+    early, later = ([at for at in looks if (at > taking._SOON_S) == is_later] for is_later in (False, True))
+    assert max(after - before for before, after in pairwise(early)) < 1
+    assert min(after - before for before, after in pairwise(later)) > 2
     assert hold.release()
