@@ -5,7 +5,7 @@ A try is frozen with all that it started, as by a host that is suspended. Its re
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from multiprocessing import get_context
@@ -50,13 +50,15 @@ class LateTry:
         """Stop it, and what it has started."""
         self._stopped = [each for each in psutil.Process().children(recursive=True) if each.pid not in self.others]
         for each in self._stopped:
-            each.suspend()
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                each.suspend()
         self.frozen.set()
 
     def wake(self) -> None:
         """Let it go on, and wait until it has ended."""
         for each in self._stopped:
-            each.resume()
+            with suppress(psutil.NoSuchProcess):
+                each.resume()
         self.awake.set()
         self.process.join(240)
         assert self.process.exitcode is not None, "it does not end"
