@@ -265,13 +265,13 @@ def test_a_stage_that_is_stopped_has_its_grace(job: Any) -> None:
 
 
 def test_past_its_timeout_it_gets_a_notice_and_its_last_lines_come(job: Any) -> None:
-    ended, lines = _run(job(PATIENT, timeout_s=5, grace_s=20))
+    ended, lines = _run(job(PATIENT, timeout_s=10, grace_s=20))
     assert (ended.exit_code, ended.timed_out, lines) == (75, True, ["ready", "saved"])
 
 
 def test_one_that_does_not_listen_is_killed(job: Any) -> None:
     code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
-    ended, _ = _run(job(code, timeout_s=5, grace_s=1))
+    ended, _ = _run(job(code, timeout_s=10, grace_s=1))
     assert (ended.exit_code, ended.timed_out, ended.out_of_memory) == (137, True, False)
 
 

@@ -74,10 +74,10 @@ def made(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Iterator
         yield prepared
 
 
-def plan_of(made: Trainings, name: str, seed: int) -> RunPlan:
+def plan_of(made: Trainings, name: str, seed: int, epochs: int = 3) -> RunPlan:
     """A run up to its training; runs with one seed train the same."""
     plan = made.plan(
-        name, **{"train.batch_size": 64, "train.epochs": 3, "train.seed": seed, "stages.train.grace": "20s"}
+        name, **{"train.batch_size": 64, "train.epochs": epochs, "train.seed": seed, "stages.train.grace": "20s"}
     )
     made.prepare(plan)
     return plan
@@ -221,7 +221,7 @@ def test_an_interrupted_attempt_returns_at_once_and_the_stage_has_its_grace(made
 
 def test_a_late_attempt_that_receives_a_notice_to_stop_leaves_the_container_to_its_successor(made: Trainings) -> None:
     """It is stopped; while its successor is at work it goes on, and Airflow ends it."""
-    plan = plan_of(made, "late", 7)
+    plan = plan_of(made, "late", 7, epochs=6)
     said: list[str] = []
     command = [sys.executable, "-c", LATE, made.store.uri, plan.run_id]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

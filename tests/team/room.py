@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from docker import DockerClient
+from docker.errors import APIError
 from docker.models.containers import Container
 
 from ratchet.contracts.labels import Label
@@ -77,7 +78,10 @@ class Room:
 
         def settled() -> bool:
             container.reload()
-            return container.status != "running" or container.exec_run(["sh", "-c", service.healthy]).exit_code == 0
+            try:
+                return container.status != "running" or container.exec_run(["sh", "-c", service.healthy]).exit_code == 0
+            except APIError:  # it has ended since: the next look sees that
+                return False
 
         try:
             until(settled, seconds=seconds)
