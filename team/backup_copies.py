@@ -37,14 +37,15 @@ def copy(place: CopyPlace, folder: Path, key: bytes) -> None:
     _verify(place, folder.name, MANIFEST, sha256(folder / MANIFEST), key)
 
 
-def prune(place: CopyPlace, keep: int) -> list[str]:
+def prune(place: CopyPlace, keep: int, *, but: str | None = None) -> list[str]:
     """Delete copies that are not whole, and all but the newest whole ones; the names of those that went.
 
-    A folder with a file that is not sealed is no copy, and stays: a person put it there.
+    but: a whole one that stays, whatever the clock said. A folder with a file that is not sealed is no copy, and stays:
+    a person put it there.
     """
     found = {name: files for name, files in _copies(place).items() if all(file.endswith(SUFFIX) for file in files)}
-    newest = sorted((name for name, files in found.items() if _SEALED_MANIFEST in files), reverse=True)[:keep]
-    gone = sorted(found.keys() - set(newest))
+    whole = sorted((name for name, files in found.items() if _SEALED_MANIFEST in files), reverse=True)
+    gone = sorted(found.keys() - {*whole[:keep], *(name for name in whole if name == but)})
     for name in gone:
         # The manifest goes first: what is left after a kill is not whole.
         for file in sorted(found[name], key=lambda each: each != _SEALED_MANIFEST):

@@ -183,6 +183,14 @@ def test_the_newest_copies_are_kept_and_halves_and_older_ones_go(place: CopyPlac
     assert {name.partition("/")[0] for name in place.names()} == {later.name, "notes.txt"}
 
 
+def test_a_copy_that_was_just_made_stays_though_the_clock_was_set_back(tmp_path: Path, backups: Path) -> None:
+    later = made(backups, "2027-11-29T120000Z")
+    for folder in (later, backups / NAME):
+        copy(Folder(tmp_path / "shop"), folder, KEY)
+    assert prune(Folder(tmp_path / "shop"), 1, but=NAME) == []
+    assert prune(Folder(tmp_path / "shop"), 1, but="2026-11-28T120000Z") == [NAME]
+
+
 def test_a_full_disk_is_reported_with_the_file(tmp_path: Path, backups: Path) -> None:
     folder = tmp_path / "shop" / NAME
     folder.mkdir(parents=True)
