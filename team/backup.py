@@ -45,13 +45,15 @@ def back_up(stack: Stack, console: Console, *, sources: bool = False) -> Path:
     settings, backups = stack.settings, backups_of(stack)
     _own_only(stack)
     refuse_half_restored(stack)
-    with alone(backups):
+    with one_line(str(backups)), alone(backups):
         place = key = None
         if settings.backups_to is not None:
             key = read_key(settings.backups_key)
             refuse_inside(settings.backups_to, stack.home.parent)
             place = copy_place(f"{settings.backups_to.rstrip('/')}/{settings.project}", settings)
             place.names()  # one that does not answer is reported now, and not after hours
+        # A full disk is no obstacle to a person who has just lowered the number.
+        _say_gone(console, backup_folder.prune(backups, settings.backups_keep), str(backups))
         folder = _save(stack, backups, console, sources=sources)
         _say_gone(console, backup_folder.prune(backups, settings.backups_keep, but=folder.name), str(backups))
         if place is not None and key is not None:
@@ -119,7 +121,7 @@ def find(stack: Stack, source: str, console: Console) -> Path:
     if source.startswith("s3://") or backup_copies.is_copy(folder):
         parent, _, name = (source if source.startswith("s3://") else str(folder.absolute())).rstrip("/").rpartition("/")
         key = read_key(settings.backups_key)
-        with alone(backups), _timer(console, f"fetching {source}"):
+        with one_line(str(backups)), alone(backups), _timer(console, f"fetching {source}"):
             folder = backup_copies.fetch(copy_place(parent, settings), name, backups, key)
     _check(stack, folder)
     return folder
@@ -139,7 +141,7 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
     _own_only(stack)
     aside = backups_of(stack) / f"aside-{now()}"
     _announce(stack, folder, aside, console)
-    with alone(backups_of(stack)), one_line(s3_address(stack), str(stack.home)):
+    with one_line(s3_address(stack), str(stack.home)), alone(backups_of(stack)):
         _check(stack, folder)  # again: a backup by cron may have deleted it since
         end_stages(stack, console, "restore")
         stack.home.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -67,7 +67,7 @@ def whole(backups: Path) -> list[str]:
     return sorted(found, reverse=True)
 
 
-def prune(backups: Path, keep: int, *, but: str) -> list[str]:
+def prune(backups: Path, keep: int, *, but: str | None = None) -> list[str]:
     """Delete all but the newest ones; the names of those that went. but: one that stays, whatever the clock said."""
     gone = [name for name in whole(backups)[keep:] if name != but]
     for name in gone:

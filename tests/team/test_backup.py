@@ -1,5 +1,6 @@
 """A backup is checked, or fetched, before anything is changed."""
 
+import errno
 import io
 import json
 import os
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ratchet.contracts.errors import ConfigurationError, CorruptArtifact
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
 from team import backup
 from team.backup_copies import copy
 from team.backup_folder import backups_of, check, digests, whole
@@ -146,6 +147,36 @@ def test_a_place_for_copies_that_is_not_there_ends_a_backup_before_anything_is_s
     with pytest.raises(ConfigurationError, match="disk is not there; to do: mount the disk"):
         backup.back_up(stack, CONSOLE)
     assert whole(backups_of(stack)) == []
+
+
+def old_backups(stack: Stack, *names: str) -> None:
+    for name in names:
+        (backups_of(stack) / name).mkdir(parents=True)
+        (backups_of(stack) / name / "manifest.json").write_text("{}")
+
+
+def test_a_smaller_number_of_backups_frees_a_full_disk_before_anything_is_saved(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.devnull)  # no Compose could be asked for anything
+    stack = Stack(checkout, Settings(backups_keep=1), {})
+    old_backups(stack, "2026-11-25T120000Z", "2026-11-26T120000Z", NAME)
+    with pytest.raises(ConfigurationError, match="Compose is not installed"):
+        backup.back_up(stack, CONSOLE)
+    assert whole(backups_of(stack)) == [NAME]
+
+
+def test_a_disk_that_takes_no_folder_is_one_line(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, **_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    stack = Stack(checkout, Settings(), {})
+    backups_of(stack).mkdir(parents=True)
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(Unavailable, match="no space left on device; to do: free space, or lower RATCHET_BACKUPS_KEEP"):
+        backup.back_up(stack, CONSOLE)
+    with pytest.raises(Unavailable, match="no space left on device"):
+        backup.restore(stack, checkout, CONSOLE)
 
 
 def test_a_copy_on_the_disk_of_the_backups_ends_a_backup_with_an_error(tmp_path: Path) -> None:
