@@ -132,6 +132,7 @@ def _report_problems(settings: Settings, console: Console) -> bool:
 
 
 def _up(stack: Stack, console: Console) -> int:
+    backup.refuse_half_restored(stack)  # again: it may have begun while images were built
     if stack.settings.main_host:
         secret_files.take(stack.secrets, stack.owner)
     else:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, Unavailable
 from team import backup
+from team.__main__ import _up
 from team.backup_copies import copy
 from team.backup_folder import backups_of, check, digests, whole
 from team.copy_places import copy_place
@@ -219,3 +220,14 @@ def test_a_stack_that_is_half_restored_is_neither_backed_up_nor_started(stack: S
         backup.back_up(stack, CONSOLE)
     with pytest.raises(ConfigurationError, match=said):
         backup.refuse_half_restored(stack)
+
+
+def test_nothing_starts_in_a_restore_that_has_begun_while_images_were_built(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.devnull)  # no Compose could start anything
+    stack.home.mkdir(parents=True)
+    (stack.home / "restoring").write_text("/backups/a")
+    with pytest.raises(ConfigurationError, match="the restore of /backups/a has not ended"):
+        _up(stack, CONSOLE)
+    assert not stack.secrets.exists()
