@@ -69,6 +69,8 @@ class Records:
             why = "the ledger names it" if run_id in in_ledger else ""
             if not why and any(map(self.is_young, files)):
                 why = self.young
+            if not why and any(_is_of_rebuild(one) and self.age(one) < policy.runs for one in files):
+                why = f"a rebuild of the last {policy.runs} days"
             if why:
                 stay.add(run_id)
                 self.findings.keep(_RUNS, why, files)
@@ -135,3 +137,8 @@ class Records:
                 self.findings.keep("leases", self.young, [entry])
             else:
                 self.findings.rest.append(Wholes("leases", "its holder has died", entry, ()))
+
+
+def _is_of_rebuild(entry: Entry) -> bool:
+    """Whether it is what a rebuild of a version has said: its run has no plan."""
+    return paths.last(entry.key).startswith(f"{paths.REPRODUCTION}-")

@@ -90,3 +90,19 @@ def test_the_records_of_a_run_that_the_ledger_names_stay_although_its_plan_is_lo
     village.collect()
     left = {entry.key.split("/")[2] for entry in village.store.list(paths.runs(NAME))}
     assert (promoted in left, other in left) == (True, False)
+
+
+def test_the_answer_of_a_rebuild_stays_as_long_as_records_of_runs(village: Village) -> None:
+    """Its run has no plan, as one that crashed before it was planned."""
+    answer = paths.kept(NAME, "reproduction-20261128T020000-abcdef", paths.REPRODUCTION, "report.json")
+    crashed = paths.kept(NAME, "run-crashed", "ingest", "validation.json")
+    for key in (answer, crashed):
+        village.store.create(key, b"{}")
+    nights(village, 3)
+    village.clock.days += POLICY.runs - 4
+    village.collect()
+    assert village.store.head(answer) is not None
+    assert village.store.head(crashed) is None
+    village.clock.days += 2
+    village.collect()
+    assert village.store.head(answer) is None
