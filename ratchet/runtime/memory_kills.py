@@ -33,7 +33,7 @@ def _counters(proc: Path) -> Iterator[Path]:
         return
     for mount in mounts:
         root, point = mount[3:5]
-        kind, _, options = mount[mount.index("-") + 1 :]
+        kind, *_, options = mount[mount.index("-") + 1 :]  # what was mounted may have no name
         for _, controllers, group in groups:
             path = PurePosixPath(group)
             if not path.is_relative_to(root):

@@ -38,6 +38,14 @@ def test_in_a_cgroup_that_is_not_mounted_here_it_is_that_of_the_host(tmp_path: P
     assert memory_kills(tmp_path) == 31
 
 
+def test_a_mount_without_a_source_is_no_obstacle(tmp_path: Path) -> None:
+    of_host(tmp_path, 31)
+    mounts = f"30 23 0:27 / /run/x rw,relatime - tmpfs  rw\n{V2[1].format(root='/docker/ab', mount=tmp_path)}"
+    described(tmp_path, V2[0], mounts)
+    (tmp_path / "memory.events.local").write_text("oom_kill 2\n", encoding="ascii")
+    assert memory_kills(tmp_path) == 2
+
+
 def test_where_nothing_says_it_is_none(tmp_path: Path) -> None:
     assert memory_kills(tmp_path) == 0
 
