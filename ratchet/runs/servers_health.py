@@ -61,5 +61,6 @@ def _silence(watch: Presence | None) -> Diagnosis:
         well, text = silent <= _SILENT_S, "silence alarms outside"
         text = text if well else f"{text}: no heartbeat has gone out for {show_duration(silent)}; the watch logs why"
     elif environment().heartbeat_url:
-        text = "silence alarms outside"
+        well, text = watch is None, "silence alarms outside"
+        text = text if well else f"{variable('heartbeat_url')} is set here, and the watch sends none; start it with it"
     return Diagnosis(name="silence", well=well, text=text)

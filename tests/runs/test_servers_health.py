@@ -62,6 +62,20 @@ def test_without_the_name_of_an_installation_the_address_that_is_set_here_counts
     assert lines(store) == [("silence", True, "silence alarms outside")]
 
 
+def test_an_address_that_is_set_here_and_not_for_the_watch_alarms_nobody(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_HEARTBEAT_URL", "https://hc.example/1")
+    assert lines(store)[-1] == (
+        "silence",
+        True,
+        "silence alarms outside",
+    )  # the watch was never there, as its line says
+    marked(store, "watch")
+    assert lines(store)[-1] == ("silence", False, "RATCHET_HEARTBEAT_URL is set here, and the watch sends none")
+    assert [*diagnose_servers(store)][-1].text.endswith("; start it with it")
+
+
 def test_servers_that_nobody_started_are_named(store: FileStore) -> None:
     assert lines(store) == [
         ("watch", False, "the watch has never been there"),
