@@ -37,10 +37,15 @@ def _reapers(store: Store, installation: str) -> Iterator[Diagnosis]:
     if not found:
         start = "start the service `reaper`, or python -m ratchet_airflow.reaper beside each engine"
         yield _presence("hosts", "the reaper", store, store.head(outbox_paths.presence(installation, "reaper")), start)
+    names = [host.name for host in found]
     for host in found:
         gpus = f" ({host.gpus} GPUs)" if host.gpus else ""
-        start = f"start the host, or its service `reaper`; if it is gone: `ratchet host-gone {host.name} --because WHY`"
-        yield _presence("hosts", f"the reaper of {host.name}{gpus}", store, host.entry, start)
+        # An engine that was installed again is another one, on a host of the same name.
+        one, engine = (
+            (host.name, "") if names.count(host.name) == 1 else (host.engine, f" with the engine {host.engine}")
+        )
+        start = f"start the host, or its service `reaper`; if it is gone: `ratchet host-gone {one} --because WHY`"
+        yield _presence("hosts", f"the reaper of {host.name}{engine}{gpus}", store, host.entry, start)
 
 
 def _presence(name: str, who: str, store: Store, mark: Entry | None, start: str) -> Diagnosis:

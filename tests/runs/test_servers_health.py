@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts import outbox_paths
-from ratchet.contracts.errors import OtherRelease
+from ratchet.contracts.errors import OtherRelease, Unavailable
 from ratchet.runners.runner import Engine
 from ratchet.runs.known_hosts import mark_host
+from ratchet.runs.lost_hosts import say_gone
 from ratchet.runs.servers_health import diagnose_servers
 from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
@@ -104,6 +105,27 @@ def test_each_host_has_a_line_and_one_that_is_away_says_what_to_do(
     assert main.text.startswith("the reaper of main has not been there")
     monkeypatch.setattr(FileStore, "now_ns", lambda _: clock + 9 * 10**9)
     assert [one.well for one in diagnose_servers(store)] == [True] * 4
+
+
+def test_of_two_engines_on_a_host_of_one_name_the_one_that_is_away_is_named_so_that_it_can_be_called_gone(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the engine was installed again."""
+    marked(store, "watch")
+    mark_host(store, "here", Engine("e-old", "gpu-1"), 2)
+    clock = store.now_ns()
+    monkeypatch.setattr(FileStore, "now_ns", lambda _: clock + 7200 * 10**9)
+    mark_host(store, "here", Engine("e-new", "gpu-1"), 2)
+    new = store.root / outbox_paths.host("here", "e-new")
+    os.utime(new, ns=(clock + 7200 * 10**9,) * 2)
+    _, is_there, away, _ = diagnose_servers(store)
+    assert (is_there.well, away.well) == (True, False)
+    assert away.text.startswith("the reaper of gpu-1 with the engine e-old (2 GPUs) has not been there for 2h")
+    assert "`ratchet host-gone e-old --because WHY`" in away.text
+    with pytest.raises(Unavailable, match="gpu-1 is not gone"):
+        say_gone(store, "gpu-1", by="ada", because="it was installed again")
+    say_gone(store, "e-old", by="ada", because="it was installed again")
+    assert [one.well for one in diagnose_servers(store)][1:] == [True, True]
 
 
 def test_a_mark_that_cannot_be_read_is_no_pass(store: FileStore) -> None:
