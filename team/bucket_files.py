@@ -19,7 +19,8 @@ from team.durable import rename
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
-_METADATA, _ETAG = "RATCHET.metadata", "RATCHET.etag"
+_METADATA, _ETAG, _KEY = "RATCHET.metadata", "RATCHET.etag", "RATCHET.key"
+"""What an entry of a tar says of its object. The key, where a tar would take the slash at its end away."""
 _LARGEST_PUT = 5 << 30
 """S3's own limit."""
 _READERS = 8
@@ -103,6 +104,8 @@ def save(
         entry = tarfile.TarInfo(found.key)
         entry.size, entry.mtime = read.size, int(found.modified.timestamp())
         entry.pax_headers = {_METADATA: json.dumps(read.metadata), _ETAG: read.etag}
+        if found.key.endswith("/"):  # as consoles mark folders
+            entry.pax_headers[_KEY] = found.key
         tar.addfile(entry, read.body)
     return gone
 
@@ -157,7 +160,7 @@ def restore_bucket(client: "S3Client", bucket: str, file: Path) -> None:
             content = tar.extractfile(entry)
             if content is not None:
                 metadata = json.loads(entry.pax_headers.get(_METADATA, "{}"))
-                client.upload_fileobj(content, bucket, entry.name, ExtraArgs={"Metadata": metadata}, Config=one)
+                client.upload_fileobj(content, bucket, _key(entry), ExtraArgs={"Metadata": metadata}, Config=one)
 
 
 def make_bucket(client: "S3Client", bucket: str) -> None:
@@ -175,7 +178,7 @@ def set_aside(
     them deleted.) After a kill it can be called again, with another place: nothing is deleted before it is on the disk.
     """
     make_bucket(client, bucket)
-    kept = _etags(file)
+    kept = _entries(file)
     found = listed(client, bucket)
     wanted = [each for each in found if belongs(each.key) or each.key in kept]
     with tarfile.open(file) as tar:
@@ -194,30 +197,34 @@ def set_aside(
     return len(other), len(gone)
 
 
-def _etags(file: Path) -> dict[str, tuple[str, int]]:
-    """ETag, empty in backups of before, and size of each object of a backup."""
+def _entries(file: Path) -> dict[str, tarfile.TarInfo]:
+    """The entry of each object of a backup."""
     with tarfile.open(file) as tar:
-        return {entry.name: (entry.pax_headers.get(_ETAG, ""), entry.size) for entry in tar}
+        return {_key(entry): entry for entry in tar}
+
+
+def _key(entry: tarfile.TarInfo) -> str:
+    return entry.pax_headers.get(_KEY, entry.name)
 
 
 def _same(
-    client: "S3Client", bucket: str, found: Listed, kept: Mapping[str, tuple[str, int]], tar: tarfile.TarFile
+    client: "S3Client", bucket: str, found: Listed, kept: Mapping[str, tarfile.TarInfo], tar: tarfile.TarFile
 ) -> bool:
     """Whether the backup has an object as it is.
 
     The ETag of an object in several parts changes with a restore, so both are read. So they are for a backup of before,
     which has no ETags.
     """
-    if found.key not in kept:
+    if (entry := kept.get(found.key)) is None:
         return False
-    etag, size = kept[found.key]
-    if found.size != size or (etag != found.etag and etag and "-" not in etag + found.etag):
+    etag = entry.pax_headers.get(_ETAG, "")
+    if found.size != entry.size or (etag != found.etag and etag and "-" not in etag + found.etag):
         return False
-    return etag == found.etag or _same_content(client, bucket, found.key, tar)
+    return etag == found.etag or _same_content(client, bucket, found.key, tar.extractfile(entry))
 
 
-def _same_content(client: "S3Client", bucket: str, key: str, tar: tarfile.TarFile) -> bool:
-    one, other = tar.extractfile(key), get(client, bucket, key)
+def _same_content(client: "S3Client", bucket: str, key: str, one: IO[bytes] | None) -> bool:
+    other = get(client, bucket, key)
     if one is None or other is None:
         return False
     while block := one.read(_BLOCK):

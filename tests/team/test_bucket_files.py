@@ -25,7 +25,8 @@ def bucket(client: "S3Client") -> str:
 
 def test_a_bucket_comes_back_as_it_was(client: "S3Client", bucket: str, tmp_path: Path) -> None:
     long = "/".join(["published", "a" * 90, "b" * 90, "part.parquet"])
-    objects = {"a": b"1", "empty": b"", "folder/": b"", "tables/ü, é/ñ.txt": b"\0\xff" * 5000, long: b"long"}
+    folders = {"folder/": b"", "Übung/": b"", f"{'c' * 120}/": b""}  # as consoles mark them
+    objects = {"a": b"1", "empty": b"", **folders, "tables/ü, é/ñ.txt": b"\0\xff" * 5000, long: b"long"}
     stored(client, bucket, objects)
     save_bucket(client, bucket, tmp_path / "b.tar")
 
@@ -108,6 +109,19 @@ def test_objects_in_several_parts_are_compared_by_their_content(
     assert set_aside(client, bucket, tmp_path / "b.tar", tmp_path / "aside" / "b.tar") == (1, 0)
     with tarfile.open(tmp_path / "aside" / "b.tar") as tar:
         assert tar.getnames() == ["other"]
+
+
+def test_folders_that_consoles_mark_are_found_in_a_backup_of_before(
+    client: "S3Client", bucket: str, tmp_path: Path
+) -> None:
+    """It has no ETags, so contents are compared."""
+    stored(client, bucket, {"raw/": b"", "raw/a": b"a"})
+    with tarfile.open(tmp_path / "b.tar", "w") as tar:
+        for key, body in contents(client, bucket).items():
+            entry = tarfile.TarInfo(key)
+            entry.size = len(body)
+            tar.addfile(entry, io.BytesIO(body))
+    assert set_aside(client, bucket, tmp_path / "b.tar", tmp_path / "aside" / "b.tar") == (0, 0)
 
 
 @pytest.mark.parametrize("killed_at", ["saving", "deleting", "restoring"])
