@@ -9,14 +9,15 @@ when a kill leaves a manifest that names a file which is gone.
 """
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
 from ratchet.collection.beside import collect_images, collect_trainings
 from ratchet.collection.deleting import UsedMeanwhile, delete
-from ratchet.collection.findings import Collected, Named, Wholes, added
+from ratchet.collection.findings import Collected, Findings, Named, Wholes, added
 from ratchet.collection.kept_runs import DAY_NS, models_of
 from ratchet.collection.marks import is_part
 from ratchet.collection.roots import Roots, read_roots
-from ratchet.collection.shared import survey_shared
+from ratchet.collection.shared import survey_aged, survey_shared
 from ratchet.collection.survey import REMOVAL, Survey, pipelines_of, survey, taking_parts
 from ratchet.contracts import paths
 from ratchet.contracts.collection import Policy
@@ -63,7 +64,7 @@ class Collector:
             except RatchetError as error:
                 found.append(Collected(pipeline=pipeline, unchecked=str(error)))
         whole = not only and not any(one.unchecked for one in found)
-        found.append(self._shared(roots, planned, whole=whole))
+        found.append(self._shared(roots, planned, whole=whole, aged=not only))
         if whole and not found[-1].left:
             found += self._beside(roots, known)
         if self._apply:
@@ -126,21 +127,25 @@ class Collector:
         young = (entry for entry in listed if now - entry.modified_ns <= self._policy.grace * DAY_NS)
         return frozenset(entry.key.split("/")[2] for entry in young) - {REMOVAL}
 
-    def _shared(self, roots: Roots, planned: set[str], *, whole: bool) -> Collected:
-        """planned: the marks of runs before any pipeline was looked at."""
+    def _shared(self, roots: Roots, planned: set[str], *, whole: bool, aged: bool) -> Collected:
+        """planned: the marks of runs before any pipeline was looked at. whole: whether all were. aged: see `shared`."""
+        store, gone, left = self._store, list[Wholes](), ""
+        old = survey_aged(store, self._policy, self._now_ns) if aged else Findings()
+        seen = survey_shared(store, roots, self._plans, self._policy, self._now_ns) if whole else Findings()
+        stays = {**old.stays, **seen.stays}
         if not whole:
-            return Collected(left="what they share is looked at when all pipelines can be")
-        seen = survey_shared(self._store, roots, self._plans, self._policy, self._now_ns)
+            left = "what they share is looked at when all pipelines can be"
         if not self._apply:
-            return Collected(goes=seen.goes, stays=seen.stays)
-        if not {entry.key for entry in self._store.list(paths.FIRST[2])} <= planned:
-            return Collected(stays=seen.stays, left=_MEANWHILE)
-        gone, left = list[Wholes](), ""
+            return Collected(goes=added((*old.rest, *seen.rest)), stays=stays, left=left)
+        with suppress(UsedMeanwhile):
+            delete(store, old.rest, None, gone.append)
+        if not {entry.key for entry in store.list(paths.FIRST[2])} <= planned:
+            return Collected(goes=added(gone), stays=stays, left=left or _MEANWHILE)
         try:
-            delete(self._store, seen.rest, None, gone.append)
+            delete(store, seen.rest, None, gone.append)
         except UsedMeanwhile:
             left = _MEANWHILE
-        return Collected(goes=added(gone), stays=seen.stays, left=left)
+        return Collected(goes=added(gone), stays=stays, left=left)
 
     def _beside(self, roots: Roots, known: list[str]) -> Iterator[Collected]:
         """What is not in the store, where the settings and the policy name it."""

@@ -1,6 +1,6 @@
 """What pipelines share: packed folders, the code of releases, the chains of backfills, and old messages of the outbox.
 
-They are looked at once all pipelines were.
+They are looked at once all pipelines were; messages, which go by their age alone, whatever pipelines do.
 
 A change here violates the promise of the project when a bundle goes that a plan or the record of a version names.
 """
@@ -30,8 +30,6 @@ def survey_shared(store: Store, roots: Roots, plans: Named, policy: Policy, now_
                 found.keep(kind, f"younger than {policy.grace} days", [entry])
             else:
                 found.rest.append(Wholes(kind, "no plan that stays names it", entry, ()))
-    for kind, place in (("messages", outbox_paths.EVERY), ("what followers of hosts have said", left_paths.EVERY)):
-        _by_age(found, kind, list(store.list(place)), policy, now_ns)
     by_chain: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in store.list(paths.shadow()):
         _, model, chain, *_ = entry.key.split("/")
@@ -41,6 +39,14 @@ def survey_shared(store: Store, roots: Roots, plans: Named, policy: Policy, now_
             found.keep("winners of backfills", "a run of the backfill stays, or it is young", entries)
         else:
             found.rest.append(Wholes("winners of backfills", "no run of the backfill stays", None, tuple(entries)))
+    return found
+
+
+def survey_aged(store: Store, policy: Policy, now_ns: int) -> Findings:
+    """What no plan names, and goes by its age."""
+    found = Findings()
+    for kind, place in (("messages", outbox_paths.EVERY), ("what followers of hosts have said", left_paths.EVERY)):
+        _by_age(found, kind, list(store.list(place)), policy, now_ns)
     return found
 
 

@@ -1,10 +1,11 @@
 """Alerts that are about no run, checkpoints that are read meanwhile, and a pipeline without a plan."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
-from ratchet.contracts import paths
+from ratchet.contracts import left_paths, outbox_paths, paths
 from tests.collection.test_collect import kinds, nights
 from tests.collection.village import FIRST, NAME, POLICY, Village
 
@@ -106,3 +107,27 @@ def test_the_answer_of_a_rebuild_stays_as_long_as_records_of_runs(village: Villa
     village.clock.days += 2
     village.collect()
     assert village.store.head(answer) is None
+
+
+@pytest.mark.parametrize("case", ["a pipeline cannot be read", "a run is planned meanwhile"])
+def test_old_messages_go_by_their_age_whatever_pipelines_do(village: Village, case: str) -> None:
+    old = (outbox_paths.message("here", "summary"), left_paths.why(left_paths.left("here", "engine", "attempt")))
+    for key in old:
+        village.store.create(key, b"{}")
+    run = nights(village, 3)[-1]
+    village.clock.days += 60
+    if case == "a pipeline cannot be read":
+        key = paths.plan(NAME, run)
+        village.store.delete(key)
+        village.store.create(key, b"damaged")
+    else:
+        nights(village, 3)
+    young = outbox_paths.message("here", "young")
+    village.store.create(young, b"{}")
+    meanwhile = village.meanwhile(1, village.night, "delete") if case != "a pipeline cannot be read" else nullcontext()
+    with meanwhile:
+        found = village.collect()
+    assert found[-1].left
+    assert {"messages", "what followers of hosts have said"} <= kinds(found)
+    assert [*map(village.store.head, old)] == [None, None]
+    assert village.store.head(young) is not None
