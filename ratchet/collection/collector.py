@@ -89,7 +89,7 @@ class Collector:
 
     def _delete(self, pipeline: str, roots: Roots) -> Collected:
         store, left, gone = self._store, _MEANWHILE, list[Wholes]()
-        with only_removal(store, pipeline, "ratchet gc", wait_s=0) as hold:
+        with only_removal(store, pipeline, "ratchet gc", wait_s=0, outlives=True) as hold:
             for _ in range(_TRIES):
                 lease = store.head(paths.lease(pipeline, REMOVAL, "rows"))
                 if lease is None:

@@ -16,19 +16,30 @@ from ratchet.store.lease import STALE_S, Hold, Lease, Silence, Waiter, holder_of
 
 _REMOVAL = "removal"
 _POLL_S = 0.5
+_LONGEST_S = 4 * STALE_S
+"""For a silent process to count as dead: where the store answers slowly, that takes longer."""
 Pause = Callable[[float], None]
 
 
 @contextmanager
-def only_removal(store: Store, pipeline: str, by: str, *, wait_s: float, pause: Pause = time.sleep) -> Iterator[Hold]:
-    """Hold the right to remove rows of a pipeline. Raises Unavailable if another process has it for `wait_s`."""
+def only_removal(
+    store: Store, pipeline: str, by: str, *, wait_s: float, outlives: bool = False, pause: Pause = time.sleep
+) -> Iterator[Hold]:
+    """Hold the right to remove rows of a pipeline. Raises Unavailable if another process has it for `wait_s`.
+
+    outlives: while that process is silent, wait also longer, until it counts as dead: on another host nobody sees it.
+    """
     name = f"removal-{token_hex(4)}"
     waiter = Waiter(store, paths.lease(pipeline, _REMOVAL, "rows"), new_lease(f"{name} by {by}", name), succeeds=False)
-    end = time.monotonic() + wait_s
+    began, first = time.monotonic(), None
     while (hold := waiter.take()) is None:
-        if time.monotonic() > end:
-            other = waiter.holder.run_id if waiter.holder else "another process"
-            raise Unavailable(f"{other} holds the rows of {pipeline}", remedy="wait for it, and run the command again")
+        other, waited_s = waiter.holder, time.monotonic() - began
+        last = (other.holder, other.beat) if other else None
+        first = first or last
+        silent = outlives and last == first and waited_s < _LONGEST_S
+        if waited_s > wait_s and not silent:
+            who = other.run_id if other else "another process"
+            raise Unavailable(f"{who} holds the rows of {pipeline}", remedy="wait for it, and run the command again")
         pause(_POLL_S)
     try:
         yield hold

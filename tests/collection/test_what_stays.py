@@ -6,6 +6,10 @@ from contextlib import nullcontext
 import pytest
 
 from ratchet.contracts import left_paths, outbox_paths, paths
+from ratchet.runs.standstill import only_removal
+from ratchet.store.lease import new_lease
+from ratchet.store.process import Process
+from ratchet.store.sealed import seal
 from tests.collection.test_collect import kinds, nights
 from tests.collection.village import FIRST, NAME, POLICY, Village
 
@@ -131,3 +135,29 @@ def test_old_messages_go_by_their_age_whatever_pipelines_do(village: Village, ca
     assert {"messages", "what followers of hosts have said"} <= kinds(found)
     assert [*map(village.store.head, old)] == [None, None]
     assert village.store.head(young) is not None
+
+
+def test_a_collection_follows_one_whose_host_has_died(village: Village, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its container was replaced: nobody sees that its process is dead, and its lease stays."""
+    monkeypatch.setattr("ratchet.store.lease.STALE_S", 0.2)
+    nights(village, 20)
+    dead = new_lease("removal-1 by ratchet gc", "removal-1").model_copy(
+        update={"process": Process(host="another container", pid=1, started=1)}
+    )
+    village.store.create(paths.lease(NAME, "removal", "rows"), seal(dead))
+    found = village.collect()
+    assert [one.unchecked for one in found] == ["", ""]
+    assert "results of train" in kinds(found)
+    assert list(village.store.list(paths.leases(NAME))) == []
+
+
+def test_a_collection_leaves_a_pipeline_whose_rows_a_living_process_holds(
+    village: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet.store.lease.BEAT_S", 0.2)
+    nights(village, 20)
+    before = list(village.store.list(paths.published(NAME)))
+    with only_removal(village.store, NAME, "Ada", wait_s=0):
+        (found, _) = village.collect()
+    assert f"by Ada holds the rows of {NAME}" in found.unchecked
+    assert list(village.store.list(paths.published(NAME))) == before
