@@ -186,7 +186,7 @@ def renew_index(store: Store, pipeline: str) -> bool:
     """
     with suppress(OtherRelease):  # that release reads it
         if _read(store, pipeline) is None and next(iter(store.list(paths.nights(pipeline))), None) is not None:
-            with only_removal(store, pipeline, "the watch", wait_s=0.0):
+            with only_removal(store, pipeline, "the watch", wait_s=0.0, outlives=True):
                 _write(store, pipeline, lambda index: index)
             return True
     return False
