@@ -53,7 +53,8 @@ def back_up(stack: Stack, console: Console, *, sources: bool = False) -> Path:
             place = copy_place(f"{settings.backups_to.rstrip('/')}/{settings.project}", settings)
             place.names()  # one that does not answer is reported now, and not after hours
         # A full disk is no obstacle to a person who has just lowered the number.
-        _say_gone(console, backup_folder.prune(backups, settings.backups_keep), str(backups))
+        last = backup_folder.last_made(backups)
+        _say_gone(console, backup_folder.prune(backups, settings.backups_keep, but=last), str(backups))
         folder = _save(stack, backups, console, sources=sources)
         _say_gone(console, backup_folder.prune(backups, settings.backups_keep, but=folder.name), str(backups))
         if place is not None and key is not None:
@@ -146,6 +147,8 @@ def restore(stack: Stack, folder: Path, console: Console) -> None:
         end_stages(stack, console, "restore")
         stack.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         _mark(stack).write_text(str(folder.absolute()), encoding="utf-8")
+        sync(_mark(stack))
+        sync(stack.home)
         stack.compose("down", "--remove-orphans")
         end_stages(stack, console, "restore")  # of a request that was on its way
         _restore_secrets(stack, folder, aside)

@@ -67,6 +67,11 @@ def whole(backups: Path) -> list[str]:
     return sorted(found, reverse=True)
 
 
+def last_made(backups: Path) -> str | None:
+    """The finished backup that was written last, whatever its name: the clock may have been ahead."""
+    return max(whole(backups), key=lambda name: (backups / name / MANIFEST).stat().st_mtime_ns, default=None)
+
+
 def prune(backups: Path, keep: int, *, but: str | None = None) -> list[str]:
     """Delete all but the newest ones; the names of those that went. but: one that stays, whatever the clock said."""
     gone = [name for name in whole(backups)[keep:] if name != but]

@@ -139,13 +139,22 @@ class Collector:
             return Collected(goes=added((*old.rest, *seen.rest)), stays=stays, left=left)
         with suppress(UsedMeanwhile):
             delete(store, old.rest, None, gone.append)
-        if not {entry.key for entry in store.list(paths.FIRST[2])} <= planned:
-            return Collected(goes=added(gone), stays=stays, left=left or _MEANWHILE)
-        try:
-            delete(store, seen.rest, None, gone.append)
-        except UsedMeanwhile:
-            left = _MEANWHILE
-        return Collected(goes=added(gone), stays=stays, left=left)
+        for _ in range(_TRIES if whole else 0):
+            later = {entry.key for entry in store.list(paths.FIRST[2])} - planned
+            if not later:
+                with suppress(UsedMeanwhile):
+                    delete(store, seen.rest, None, gone.append)
+                    return Collected(goes=added(gone), stays=stays)
+                break
+            planned |= later
+            try:
+                for pipeline in {key.split("/")[1] for key in later}:
+                    self._plans.add(survey(store, pipeline, roots, self._policy, self._now_ns).findings.named)
+            except RatchetError as error:
+                return Collected(goes=added(gone), stays=stays, unchecked=str(error))
+            seen = survey_shared(store, roots, self._plans, self._policy, self._now_ns)
+            stays = {**old.stays, **seen.stays}
+        return Collected(goes=added(gone), stays=stays, left=left or _MEANWHILE)
 
     def _beside(self, roots: Roots, known: list[str]) -> Iterator[Collected]:
         """What is not in the store, where the settings and the policy name it."""

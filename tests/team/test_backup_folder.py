@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.contracts.errors import Unavailable
-from team.backup_folder import alone, describe_last, is_name, note_copy, now, prune, whole, write_manifest
+from team.backup_folder import alone, describe_last, is_name, last_made, note_copy, now, prune, whole, write_manifest
 
 
 def made(backups: Path, hours: float) -> str:
@@ -37,6 +37,9 @@ def test_one_that_was_just_made_stays_though_the_clock_was_set_back(tmp_path: Pa
     older, newer = made(tmp_path, 20), made(tmp_path, 10)
     assert prune(tmp_path, 1, but=older) == []
     assert whole(tmp_path) == [newer, older]
+    write_manifest(tmp_path / older)
+    assert last_made(tmp_path) == older
+    assert last_made(tmp_path / older) is None
 
 
 def test_only_one_works_at_a_time_and_removes_what_a_killed_one_left(tmp_path: Path) -> None:
