@@ -19,6 +19,8 @@ from ratchet.store.place import Place
 _POLL_S, _LATER_S = 0.3, 3.0
 """Seconds between two looks at the lease of another run, each of three requests: at first, and after _SOON_S."""
 _SOON_S = 60.0
+_LONGEST = 4
+"""For how many times STALE_S a silent holder is looked at, at most: it takes longer where the store answers slowly."""
 _SIGN = "alive"
 
 
@@ -66,7 +68,7 @@ def take_lease(
     until: the `time.monotonic()` of the end of the wait for another run, whose holder lives, if that is long enough.
     Raises OtherRun then, Elsewhere, and Preempted after a notice to stop; Unavailable, as `waited_enough`.
     """
-    stage, reported, began = work.request.stage, False, time.monotonic()
+    stage, reported, began, first = work.request.stage, False, time.monotonic(), None
     while (hold := waiter.take()) is None:
         if waiter.elsewhere is not None and waiter.holder is not None:
             if (found := work.result()) is not None:
@@ -87,7 +89,12 @@ def take_lease(
         waited_enough(work, time.monotonic() - began)
         if (found := work.result()) is not None:
             return found
-        if time.monotonic() >= max(until, began + lease.STALE_S + _LATER_S) and (holder := waiter.holder) is not None:
+        if (holder := waiter.holder) is None:
+            continue
+        first = first or holder
+        lives = (holder.holder, holder.beat) != (first.holder, first.beat)
+        least_s = lease.STALE_S * (1 if lives else _LONGEST) + _LATER_S
+        if time.monotonic() >= max(until, began + least_s):
             raise OtherRun(f"run {holder.run_id} computes {stage} with the same inputs")
     return hold
 

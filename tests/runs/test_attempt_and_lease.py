@@ -1,6 +1,7 @@
 """Attempts that meet another one's lease, without an engine. Those of real trainings are in test_attempt."""
 
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +23,12 @@ from ratchet.runs import taking
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
 from ratchet.runs.stage_record import StageRecord
-from ratchet.runs.taking import Elsewhere, OtherRun, place_of
+from ratchet.runs.taking import Elsewhere, OtherRun, place_of, take_lease
 from ratchet.runs.work import Work
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 from ratchet.store.lease import Hold, Waiter, holder_of, new_lease
 from ratchet.store.memory import MemoryStore
+from ratchet.store.sealed import seal
 from tests.runs.recorded import kept, publish, training
 from tests.runs.test_requests import plan
 from tests.waiting import until
@@ -175,15 +177,38 @@ def test_an_attempt_waits_no_longer_than_its_stage_may_take(
 
 
 def test_an_attempt_that_waits_long_for_another_run_ends_where_its_caller_looks_again(
-    store: MemoryStore, elsewhere: Hold, messages: list[str], monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(taking, "_LATER_S", 0.1)
-    monkeypatch.setattr("ratchet.store.lease.STALE_S", 0.2)
+    monkeypatch.setattr("ratchet.store.lease.STALE_S", 2.0)
+    monkeypatch.setattr("ratchet.store.lease.BEAT_S", 0.05)
     work = training(store, made(store))
+    elsewhere = take(work, "elsewhere", "other")
     ours = Attempt(work, ProcessRunner(), on_event=lambda event: messages.append(event.message), leave=Leave(0.1))
     with pytest.raises(OtherRun, match="run elsewhere computes train with the same inputs"):
         ours.compute()
-    assert elsewhere.is_ours()
+    assert elsewhere.release()
+
+
+def test_who_waits_for_another_run_looks_until_it_is_known_whether_its_holder_lives(
+    store: MemoryStore, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its host died. Where the store answers slowly, that is noticed later, and each look begins to count again."""
+    monkeypatch.setattr(taking, "_POLL_S", 0.02)
+    monkeypatch.setattr(taking, "_LATER_S", 0.0)
+    monkeypatch.setattr("ratchet.store.lease.STALE_S", 0.5)
+    work, head = training(store, made(store)), store.head
+    store.create(work.lease, seal(new_lease("elsewhere", "dead").model_copy(update={"process": None})))
+
+    def slowly(key: str) -> Entry | None:
+        time.sleep(0.02 if key == work.lease else 0)
+        return head(key)
+
+    monkeypatch.setattr(store, "head", slowly)
+    waiter = Waiter(store, work.lease, new_lease(work.plan.run_id, "a"))
+    hold = take_lease(work, waiter, say=messages.append, is_stopping=lambda: False, until=time.monotonic())
+    assert isinstance(hold, Hold)
+    assert hold.release()
 
 
 def test_an_interrupted_process_is_stopped_and_not_started_again(
