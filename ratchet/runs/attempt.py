@@ -248,18 +248,18 @@ class Attempt:
         except RatchetError as raised:  # also JobGone, if another process has removed it
             error = Preempted(f"{work.request.stage} received a notice to stop") if self._stopping else raised
         finally:
+            ended, self._ended = self._ended, ""  # it stays where the store does not take now how it ended
             self._release(job.hold)
-        if self.lost:  # it is another attempt's
-            self._ended = ""
         found = work.result()
-        if found is None and not self._keep:
-            self.clear()
         if found is None and self.lost and not self._stopping:
             return None
-        if error is not None and not (self.lost and found):
-            raise with_log(work, with_remedy(work, error), self.log)
-        if found is None:
-            raise with_log(work, no_result(work.request), self.log)
+        if (error is not None and not (self.lost and found)) or found is None:
+            failure = with_log(work, with_remedy(work, error or no_result(work.request)), self.log)
+            self._ended = "" if self.lost else ended
+            if found is None and not self._keep:
+                self.clear()
+            raise failure
+        self._ended = "" if self.lost else ended
         mark_built(work, found.result)
         self.clear()  # only now: a retry after a kill before this line finds the container, and marks the result
         return outcome_of(found, cached=False, because=work.because)

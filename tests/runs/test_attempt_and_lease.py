@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
+from ratchet.contracts.errors import DataRejected, NoAnswer, Preempted, RatchetError, Unavailable
 from ratchet.contracts.request import RunPlan
 from ratchet.runners.following import Leave
 from ratchet.runners.job import Job
@@ -341,3 +341,37 @@ def test_a_preempted_process_goes_on_in_the_same_attempt(
     assert starts.read_text() == 20 * "x"
     assert messages.count("ready") == 20
     assert sum("it goes on at once" in message for message in messages) == 19
+
+
+@pytest.mark.parametrize("call", ["delete", "read"])
+def test_a_job_stays_until_the_store_has_taken_how_it_ended(
+    store: MemoryStore, messages: list[str], monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The store is away for the moment in which the lease is given back: another look says how it ended."""
+    work = running(training(store, made(store)), "import sys; sys.exit(65)")
+    runner, asked = ProcessRunner(), getattr(store, call)
+    monkeypatch.setattr(ProcessRunner, "durable", True)
+    ours = Attempt(work, runner, on_event=lambda event: messages.append(event.message), keep=True)
+
+    def away(key: str, **given: Any) -> Any:
+        if call == "read" or key == work.lease:
+            monkeypatch.setattr(store, call, asked)
+            raise NoAnswer("the store does not answer")
+        return asked(key, **given)
+
+    release = ours._release
+    monkeypatch.setattr(ours, "_release", lambda hold: (monkeypatch.setattr(store, call, away), release(hold)))
+
+    def compute() -> None:
+        with StageRecord(store, work.plan, "train", again=lambda _: True) as record:
+            record.attempt = ours
+            record.end(ours.compute())
+
+    with pytest.raises(NoAnswer):
+        compute()
+    assert kept(store, work.plan, "train").again
+    assert runner.find({})
+    with pytest.raises(DataRejected):
+        Attempt(work, runner, on_event=print, keep=True).compute(work.attempt)
+    for handle in runner.find({}):
+        runner.remove(handle)
