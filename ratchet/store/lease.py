@@ -132,8 +132,11 @@ class Hold:
             return True
         self._over.set()
         self._thread.join()
+        asked = False
         while True:
             found = read(self._store, self._key)
+            if found is None and asked:
+                return True  # the store has deleted it, and its answer was lost
             if found is None or found.lease.holder != self._found.lease.holder:
                 self.lost.set()
                 return False
@@ -143,13 +146,12 @@ class Hold:
                     return True
             elif self._store.delete(self._key, expected=found.etag):
                 return True
+            asked = True
 
     def _keep_alive(self) -> None:
         while not self._over.wait(BEAT_S) and not self.lost.is_set() and time.monotonic() < self._until:
-            try:
+            with suppress(RatchetError):  # it is still ours; if the store does not answer for long, others see no beat
                 self._beat()
-            except RatchetError:
-                continue  # it is still ours; if the store does not answer for long, others see no beat
 
     def _beat(self, changed: Mapping[str, object] = MappingProxyType({})) -> None:
         """One request, unless another process has changed the lease: then it is read, and written again."""
@@ -218,15 +220,13 @@ class Waiter:
             found = read(self._store, self._key)
             if found is None:
                 data = seal(self._new)
-                if not self._store.create(self._key, data):
-                    return None
-                return Hold(self._store, self._key, Found(self._new, "", data))
+                made = self._store.create(self._key, data)
+                return Hold(self._store, self._key, Found(self._new, "", data)) if made else None
             current = found.lease
             ours = (current.run_id, current.installation) == (self._new.run_id, self._new.installation)
-            earlier = self._succeeds and ours
             dead = current.process is not None and current.process.is_dead()
             # The silence first: it also notes the lease.
-            if not (self._silence.is_stale(current, asked) or earlier or dead or not current.holder):
+            if not (self._silence.is_stale(current, asked) or (self._succeeds and ours) or dead or not current.holder):
                 return None
             taken_over = self._new.model_copy(update={"beat": current.beat + 1})
             if (place := current.place) is not None and place.engine != self._engine:

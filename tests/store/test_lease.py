@@ -76,6 +76,17 @@ def test_a_holder_that_was_frozen_asks_whether_it_is_still_its_own(store: Store)
     assert successor.release()
 
 
+def test_a_lease_that_was_deleted_although_the_answer_was_lost_was_its_holders(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bucket's client asks again then, and hears that the file is not there."""
+    hold, delete = held(take(store, "run-1", "a")), store.delete
+    monkeypatch.setattr(store, "delete", lambda key, **given: delete(key, **given) and False)
+    assert hold.release()
+    assert not hold.lost.is_set()
+    assert holder_of(store, KEY) is None
+
+
 @pytest.fixture
 def meanwhile(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Run an action once, between the read and the write of the next change in the store."""
