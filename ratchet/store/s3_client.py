@@ -184,11 +184,7 @@ class Connection:
                 return ConfigurationError(
                     f"{where}: the bucket does not exist", remedy="create the bucket, or correct its name"
                 )
-            if (
-                status >= HTTPStatus.INTERNAL_SERVER_ERROR
-                or status in _LATER
-                or code in _TRANSIENT | _RENEWABLE.keys() | _MENDED
-            ):
+            if _passes(code, status) or code in _MENDED:
                 return NoAnswer(f"{where}: answered {code}: {message}", remedy=_RENEWABLE.get(code))
             if code in _UNKNOWN_KEYS and self._keys_are_fresh():
                 return NoAnswer(f"{where}: answered {code}: {message}", remedy=_RENEW)
@@ -217,6 +213,20 @@ class Connection:
             except BotoCoreError:
                 return error
         return error
+
+
+def no_answer(error: BaseException) -> str:
+    """What an error of another library's client says, if it means that a bucket gave it no answer; else nothing."""
+    cause = _cause(error)
+    if isinstance(cause, ClientError):
+        status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return str(cause) if _passes(error_code(cause), status) else ""
+    return str(cause) if isinstance(cause, (*CUT, *_NO_KEYS)) else ""
+
+
+def _passes(code: str, status: int) -> bool:
+    """Whether an answer ends without a change of what was asked for."""
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _LATER or code in _TRANSIENT | _RENEWABLE.keys()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ A change here violates the promise of the project when two writers of one store 
 import logging
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -179,7 +180,7 @@ def _hold_lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _tracking_errors(address: str) -> Iterator[None]:
-    """Turn errors of MLflow into ours: no answer, a full disk, and a refused login. Other refusals stay as they are."""
+    """Turn errors of MLflow into ours: no answer, also of a bucket, a full disk, and a refused login. Others stay."""
     from mlflow.exceptions import MlflowException, RestException
     from requests.exceptions import RequestException
 
@@ -197,6 +198,20 @@ def _tracking_errors(address: str) -> Iterator[None]:
             cause = _PASSWORD.sub("//***@", str(error).splitlines()[0]).rpartition("Caused by ")[2][:200]
             raise NoAnswer(f"MLflow at {address} does not answer: {cause}", remedy=remedy) from error
         raise
+    except Exception as error:
+        if said := _said_by_bucket(error):
+            what = f"MLflow's files of {address} cannot be sent: {said[:200]}"
+            raise NoAnswer(what, remedy="check the bucket and its keys; run again if no retry follows") from error
+        raise
+
+
+def _said_by_bucket(error: Exception) -> str:
+    """MLflow sends files to a bucket with a client of its own, whose errors it passes on as they are."""
+    if "botocore" not in sys.modules:
+        return ""
+    from ratchet.store.s3_client import no_answer
+
+    return no_answer(error)
 
 
 @contextmanager

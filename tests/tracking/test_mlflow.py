@@ -6,13 +6,15 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from boto3.exceptions import S3UploadFailedError
+from botocore.exceptions import ClientError
 from mlflow.exceptions import RestException
 
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
-from ratchet.tracking.mlflow import Tracker, local_uri, track
+from ratchet.tracking.mlflow import Tracker, _tracking_errors, local_uri, track
 from tests.mlflow_server import prepare
 
 TAG = "ratchet.train_fingerprint"
@@ -133,6 +135,38 @@ def test_a_bucket_where_others_keep_writing_is_given_up(
     store: Store = BusyStore(prepare(open_store(f"mem://{tmp_path}"), mlflow_database))  # type: ignore[assignment]
     with pytest.raises(Unavailable, match="other writers kept writing"):
         track(store, None, tmp_path, log_one)
+
+
+def test_a_bucket_that_does_not_take_the_files_of_a_model_is_waited_for(
+    tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow sends them itself, with a client of its own."""
+    monkeypatch.setenv("MLFLOW_S3_ENDPOINT_URL", "http://127.0.0.1:9")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    store: Store = BusyStore(prepare(open_store(f"mem://{tmp_path}"), mlflow_database))  # type: ignore[assignment]
+    (tmp_path / "model").write_text("weights")
+
+    def work(tracker: Tracker) -> None:
+        tracker.client.log_artifact(log_one(tracker), str(tmp_path / "model"))
+
+    with pytest.raises(NoAnswer, match=r"MLflow's files of s3://busy/mlflow/mlflow\.db cannot be sent: .*connect"):
+        track(store, None, tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "waits"), [("ExpiredToken", 400, True), ("SlowDown", 503, True), ("AccessDenied", 403, False)]
+)
+def test_keys_of_a_bucket_that_have_expired_are_waited_for_and_a_missing_right_is_not(
+    code: str, status: int, *, waits: bool
+) -> None:
+    refused = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+    failed = S3UploadFailedError("Failed to upload model to models/model")
+    failed.__cause__ = ClientError(refused, "PutObject")  # type: ignore[arg-type]
+    with pytest.raises(NoAnswer if waits else S3UploadFailedError), _tracking_errors("http://mlflow:5000"):
+        raise failed
 
 
 def test_a_server_is_used_where_there_is_one(mlflow_server: str, tmp_path: Path) -> None:
