@@ -50,7 +50,7 @@ class Collector:
                 remedy=f"check --store, or name one of: {', '.join(known) or 'none'}",
             )
         self._now_ns = self._store.now_ns()
-        planned = {entry.key for entry in self._store.list(paths.FIRST[2])}
+        planned = self._planned()
         roots = read_roots(self._store, self._tracking_uri)
         blocked = self._blocked(roots, known)
         found = []
@@ -128,7 +128,7 @@ class Collector:
         return frozenset(entry.key.split("/")[2] for entry in young) - {REMOVAL}
 
     def _shared(self, roots: Roots, planned: set[str], *, whole: bool, aged: bool) -> Collected:
-        """planned: the marks of runs before any pipeline was looked at. whole: whether all were. aged: see `shared`."""
+        """planned: see `_planned`, before any pipeline was looked at. whole: whether all were. aged: see `shared`."""
         store, gone, left = self._store, list[Wholes](), ""
         old = survey_aged(store, self._policy, self._now_ns) if aged else Findings()
         seen = survey_shared(store, roots, self._plans, self._policy, self._now_ns) if whole else Findings()
@@ -146,6 +146,8 @@ class Collector:
                     delete(store, seen.rest, None, gone.append)
                     return Collected(goes=added(gone), stays=stays)
                 break
+            if any(map(self._lacks_plan, later)):  # it may take a bundle that it has found, and name it in a moment
+                break
             planned |= later
             try:
                 for pipeline in {key.split("/")[1] for key in later}:
@@ -155,6 +157,15 @@ class Collector:
             seen = survey_shared(store, roots, self._plans, self._policy, self._now_ns)
             stays = {**old.stays, **seen.stays}
         return Collected(goes=added(gone), stays=stays, left=left or _MEANWHILE)
+
+    def _planned(self) -> set[str]:
+        """The marks of runs that have a plan now, and of those whose planning was given up."""
+        marks = list(self._store.list(paths.FIRST[2]))
+        young = (mark.key for mark in marks if self._now_ns - mark.modified_ns < DAY_NS)
+        return {mark.key for mark in marks} - {*filter(self._lacks_plan, young)}
+
+    def _lacks_plan(self, mark: str) -> bool:
+        return self._store.head(paths.plan(mark.split("/")[1], paths.last(mark))) is None
 
     def _beside(self, roots: Roots, known: list[str]) -> Iterator[Collected]:
         """What is not in the store, where the settings and the policy name it."""

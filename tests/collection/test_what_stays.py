@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from datetime import timedelta
 
 import pytest
 
@@ -150,6 +151,35 @@ def test_where_a_run_is_planned_during_each_collection_what_pipelines_share_goes
     assert not found[-1].left
     assert village.store.head(old) is None
     assert all(village.store.head(bundle) is not None for _, bundle in village.bundles())
+
+
+@pytest.mark.parametrize("begins", ["before", "meanwhile"])
+def test_what_a_run_has_found_that_is_being_planned_stays(village: Village, begins: str) -> None:
+    """Its mark is written before its plan, and a bundle that is there is not written again."""
+    old = village.night(code="9")
+    bundle = dict(village.bundles())[old]
+    village.store.delete(paths.plan(NAME, old))
+    nights(village, 3)
+    village.clock.days += 60
+    nights(village, 3)
+    day, planned = FIRST + timedelta(days=70), list[str]()
+    mark = paths.night(NAME, day, "slow")
+
+    def meanwhile() -> None:
+        village.store.create(mark, b"")
+        if begins == "before":
+            planned.append(village.night(day, run_id="slow", code="9"))
+
+    if begins == "before":
+        village.store.create(mark, b"")
+    with village.meanwhile(1, meanwhile, "delete"):
+        found = village.collect()
+    assert village.store.head(bundle) is not None
+    assert bool(found[-1].left) == (begins == "meanwhile")
+    if not planned:
+        village.night(day, run_id="slow", code="9")
+        assert not village.collect()[-1].left
+    assert all(village.store.head(one) is not None for _, one in village.bundles())
 
 
 def test_a_collection_follows_one_whose_host_has_died(village: Village, monkeypatch: pytest.MonkeyPatch) -> None:
