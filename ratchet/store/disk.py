@@ -156,13 +156,13 @@ def sync_folder(folder: Path) -> None:
 def lock_folder(folder: Path) -> Iterator[int]:
     """Hold a folder's lock against other processes and threads. The kernel releases it when the process ends.
 
-    Yields the folder's descriptor. Raises Unavailable if another holds the lock for longer than LOCK_TIMEOUT_S seconds.
+    Yields the folder's descriptor. Raises NoAnswer if another holds the lock for longer than LOCK_TIMEOUT_S seconds.
     """
     with open_folder(folder) as handle:
         deadline = time.monotonic() + LOCK_TIMEOUT_S
         while not _try_lock(handle):
             if time.monotonic() > deadline:
-                raise Unavailable(
+                raise NoAnswer(
                     f"{folder}: another process has held its lock for {LOCK_TIMEOUT_S:.0f} s",
                     remedy="find the process with `lslocks`; run again if no retry follows",
                 )
