@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.errors import NoAnswer, Unavailable
 from tasks.train.checkpoint_documents import FILE, OtherRelease, document, files_of, name_of, read_document, steps_of
 from tasks.train.checkpoint_files import DAMAGE, CheckpointFolder, ReadFolder, Stored, load, store
 from tasks.train.parts import PART_BYTES
@@ -250,17 +250,17 @@ class Checkpointer:
         self.durations.append(perf_counter() - begin)
 
     def _on_all(self, act: Callable[[], T]) -> list[T]:
-        """What `act` returns on each rank. Raises its error, and OSError or RuntimeError for that of another rank."""
+        """What `act` returns on each rank. Raises its error; for another rank's NoAnswer, OSError or RuntimeError."""
         try:
             value = act()
         except Exception as error:
-            passes = isinstance(error, OSError | Unavailable)
-            self._behind.gather({"error": f"{type(error).__name__}: {error}", "passes": passes})
+            passes, away = isinstance(error, OSError | Unavailable), isinstance(error, NoAnswer)
+            self._behind.gather({"error": f"{type(error).__name__}: {error}", "passes": passes, "away": away})
             raise
         found = self._behind.gather({"value": value})
         for rank, each in enumerate(found):
             if "error" in each:
-                kind = OSError if each["passes"] else RuntimeError
+                kind = NoAnswer if each["away"] else OSError if each["passes"] else RuntimeError
                 raise kind(f"process {rank} of {len(found)} could not save its part: {each['error']}")
         return [each["value"] for each in found]
 

@@ -6,7 +6,7 @@ A change here violates the promise of the project when exit code 75 is given for
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ratchet.contracts.errors import Preempted, RatchetError, Unavailable
+from ratchet.contracts.errors import NoAnswer, Preempted, RatchetError, Unavailable
 from ratchet.contracts.summaries import FeatureSet
 from ratchet.model.description import Description
 from ratchet.model.networks import Predictor
@@ -45,10 +45,11 @@ def convert_endings(
 
 
 def _not_saved(error: SaveFailed) -> RatchetError:
-    """69 where the store may take the state later, else the error's own code."""
+    """69 where the store may take the state later, also marked as no answer of it; else the error's own code."""
     cause = error.__cause__
     known = cause if isinstance(cause, RatchetError) else None
-    kind = Unavailable if isinstance(cause, OSError | Unavailable) else RatchetError
+    passes = NoAnswer if isinstance(cause, NoAnswer) else Unavailable
+    kind = passes if isinstance(cause, OSError | Unavailable) else RatchetError
     return kind(
         f"training received a notice to stop, but {error}",
         remedy=known.remedy

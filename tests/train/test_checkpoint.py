@@ -5,13 +5,16 @@ import threading
 import time
 from hashlib import sha256
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save as save_tensors
 
+from ratchet.contracts.errors import NoAnswer
 from tasks.train.checkpoint import Checkpoint, Checkpointer
+from tasks.train.endings import convert_endings
 from tasks.train.stopping import SaveFailed, StopTraining
 from tests.train.miniature import MemoryFolder, bits, loop, network, rows
 
@@ -232,6 +235,32 @@ class Full(MemoryFolder):
 def test_a_training_that_cannot_save_its_state_at_a_notice_to_stop_says_so(room: int, left: str) -> None:
     with pytest.raises(SaveFailed, match=f"the state of step 20 could not be saved: no space left on device; {left}"):
         loop("binary", folder=Full(room), stop_after=20).run()
+
+
+class Away(MemoryFolder):
+    def put(self, name: str, data: bytes) -> None:
+        raise NoAnswer("the bucket does not answer")
+
+
+class Other:
+    """The other rank has had this error."""
+
+    def gather(self, said: dict[str, Any]) -> list[dict[str, Any]]:
+        return [said, {"error": "NoAnswer: the bucket does not answer", "passes": True, "away": True}]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_store_that_is_away_at_a_notice_to_stop_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, *, elsewhere: bool
+) -> None:
+    """As where a training stops by itself because it has not reached its store for hours."""
+    made = loop("binary", folder=MemoryFolder() if elsewhere else Away(), stop_after=20)
+    if elsewhere:
+        monkeypatch.setattr(made._checkpointer, "_behind", Other())
+    nothing: Any = None
+    ends = convert_endings(nothing, nothing, nothing, nothing)
+    with pytest.raises(NoAnswer, match=r"the state of step 20 could not be saved: .*the bucket does not answer"), ends:
+        made.run()
 
 
 def test_the_duration_of_a_save_lasts_until_it_is_durable_and_the_stall_is_what_the_loop_waited() -> None:
