@@ -92,7 +92,8 @@ def follow_to_end(
     call, has timed out, too. resume: begin after the last line that an earlier follower on this machine passed to its
     `on_line`. is_ours: asked before the job is stopped or removed; a job that another follower has taken over is left
     to that one. While the runner does not answer, as an engine that restarts,
-    it is asked again for PATIENCE_S seconds and the job's grace, which such an engine gives the job before it answers.
+    it is asked again for PATIENCE_S seconds and the job's grace, which such an engine gives the job before it answers;
+    then the job goes on, and Unavailable is raised.
     leave: when to raise LeftRunning, where the runner is durable; the job then goes on.
     """
     begin = time.monotonic() if started is None else started
@@ -108,7 +109,7 @@ def follow_to_end(
                     tail.append(line)
                     on_line(line)
                 status = retry_unavailable(lambda: runner.wait(handle), patience_s)
-        except LeftRunning:
+        except (LeftRunning, Unavailable):  # also where it answers again by now: who looks next finds the job
             raise
         except BaseException:
             if is_ours():

@@ -38,7 +38,7 @@ class StageJob:
     again: bool = False
 
     def follow(self, on_line: Callable[[Line], None]) -> JobEnd:
-        """How it ended. It is kept until it is removed, unless this call raises: then it is removed.
+        """How it ended. It is kept until it is removed; where this call raises another error than Unavailable: at once.
 
         Its log is stored, however this call ends. Secrets are masked in the log, in the lines and in the end's tail.
         Raises LeftRunning where it was left; then it goes on, and its log is not stored yet.

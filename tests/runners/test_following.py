@@ -8,16 +8,19 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from ratchet.contracts.errors import NoAnswer, Unavailable
 from ratchet.contracts.labels import Label
+from ratchet.runners import following
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import EngineSilent
 from ratchet.runners.following import follow_to_end, retry_unavailable
 from ratchet.runners.job import Job
 from ratchet.runners.log.lines import Line
+from ratchet.runners.runner import Runner
 from tests.waiting import until
 
 LONG = "x" * 40_000
@@ -38,7 +41,8 @@ PRINTS = f"""if 1:
 """
 FOLLOWER = """if 1:
     import os, sys
-    from ratchet.runners.docker import DockerRunner
+    from ratchet.runners import following
+from ratchet.runners.docker import DockerRunner
     from ratchet.runners.following import follow_to_end
     from ratchet.runners.job import Job
     file = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
@@ -108,6 +112,31 @@ def test_without_resume_the_log_comes_from_its_begin(job: Job) -> None:
     lines: list[Line] = []
     follow_to_end(runner, handle, job, lines.append)
     assert lines.count(first) == 1
+
+
+class BackTooLate:
+    """An engine that answers again once its follower has waited in vain."""
+
+    durable = True
+
+    def __init__(self, ended: list[str]) -> None:
+        self.stop = self.remove = lambda handle, *_: ended.append(handle)
+
+    def logs(self, *_: object) -> Iterator[Line]:
+        raise EngineSilent("it is away")
+
+    status = logs
+
+
+def test_a_container_goes_on_whose_engine_answers_once_its_follower_has_waited_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(following, "PATIENCE_S", 0.1)
+    ended: list[str] = []
+    runner = cast("Runner", BackTooLate(ended))
+    with pytest.raises(EngineSilent):
+        follow_to_end(runner, uuid.uuid4().hex, Job(name="job", request=b"", grace_s=0), lambda _: None)
+    assert ended == []
 
 
 @pytest.mark.parametrize("kind", [EngineSilent, NoAnswer, Unavailable])
