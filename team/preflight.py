@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import docker
 
-from ratchet.contracts.collection import Policy, parse_policy
 from ratchet.contracts.diagnosis import problems as problems_of
 from ratchet.contracts.errors import ConfigurationError, RatchetError
 from ratchet.contracts.labels import STAGE_USER
@@ -31,7 +30,7 @@ _HERE = ("127.0.0.1", "::1", "localhost")
 def problems(root: Path, home: Path, settings: Settings) -> list[str]:
     """Every problem that would stop the stack; an empty list if there is none. Nothing is changed."""
     found = [*_engine(), *_compose(), *_folder(home), *_pipelines(root, settings), *_clock(root)]
-    found += [*_collection(settings), *too_many(settings, os.cpu_count() or 1)]
+    found += too_many(settings, os.cpu_count() or 1)
     if not found:  # the rest asks the engine
         with connect() as api:
             found = [*_database(api, home, settings), *_ports(api, settings)]
@@ -50,16 +49,6 @@ def _engine() -> Iterator[str]:
 
 def _compose() -> Iterator[str]:
     yield from _said(stack.program)
-
-
-def _collection(settings: Settings) -> Iterator[str]:
-    """What of the policy cannot be done here: the weekly collection would fail of it each time."""
-    policy = parse_policy(settings.gc)
-    if isinstance(policy, Policy) and policy.images:
-        yield (
-            "RATCHET_GC: `images`: the filter before the engine lets no service list or delete images; leave the word "
-            "out, and delete old images by hand (docs/team.md)"
-        )
 
 
 def _folder(home: Path) -> Iterator[str]:

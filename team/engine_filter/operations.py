@@ -19,6 +19,7 @@ from ratchet.contracts.labels import MARK, Label
 from team.engine_filter import archive, create
 from team.engine_filter.call import Call
 from team.engine_filter.engine_client import JSON, TAR, EngineClient, Question, said
+from team.engine_filter.images import BUILT, Images
 from team.engine_filter.log import logged
 from team.engine_filter.policy import Policy
 from team.engine_filter.refusal import EngineSaid, Refusal
@@ -73,6 +74,7 @@ class Operations:
     def __init__(self, policy: Policy, engine: EngineClient) -> None:
         self._policy = policy
         self._engine = engine
+        self._images = Images(policy, engine)
         self._creating = asyncio.Lock()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._table = self._operations()
@@ -97,7 +99,7 @@ class Operations:
         raise Refusal(
             f"{call.method[:10]} {call.path[:80]}",
             "ping, version, info; create, put archive, start, inspect, wait, logs, kill, stop, unpause, remove, list "
-            "of this installation's containers; inspect of its images and of the bridge network",
+            "of this installation's containers; inspect, sizes, deletion of its images; inspect of the bridge network",
         )
 
     def _operations(self) -> tuple[_Operation, ...]:
@@ -116,6 +118,14 @@ class Operations:
             row("GET", "/info", self._info),
             row("GET", "/networks/bridge", self._bridge),
             row("GET", r"/images/(?P<image>[A-Za-z0-9][A-Za-z0-9_.:/-]*)/json", self._image),
+            row("GET", "/system/df", self._sizes),
+            row(
+                "DELETE",
+                f"/images/(?P<image>{BUILT})",
+                self._delete_image,
+                query={"force": "0|false|False", "noprune": "0|false|False"},
+                logged="delete image",
+            ),
             row("GET", "/containers/json", self._list, query=listing),
             row("POST", "/containers/create", self._create, query={"name": ".*"}, body=True),
             row("PUT", f"{one}/archive", self._put_archive, query={"path": create.RUN_FOLDER}, body=True, logged="put"),
@@ -144,7 +154,13 @@ class Operations:
         return Answer(status=200, value={name: found[name] for name in _NETWORK if name in found})
 
     async def _image(self, call: Call, found: re.Match[str]) -> Answer:
-        return Answer(status=200, value=await self._allowed_image(call.version, found["image"]))
+        return Answer(status=200, value=await self._images.inspect(call.version, found["image"]))
+
+    async def _sizes(self, call: Call, _: re.Match[str]) -> Answer:
+        return Answer(status=200, value=await self._images.sizes(call.version))
+
+    async def _delete_image(self, call: Call, found: re.Match[str]) -> Question:
+        return self._images.deletion(call.version, found["image"])
 
     async def _list(self, call: Call, _: re.Match[str]) -> Question:
         wanted = parse(call.query.get("filters") or "{}", "filters")
@@ -159,7 +175,7 @@ class Operations:
         if not _NAME.fullmatch(name):
             raise Refusal(f"the container's name {name[:60]!r}", "ratchet-NAME- and eight hexadecimal digits")
         wanted = create.read(call.body, self._policy)
-        image = await self._allowed_image(call.version, wanted.image)
+        image = await self._images.inspect(call.version, wanted.image)
         rebuilt = create.body(wanted, image["Id"], self._policy)
         facts = {
             "name": name,
@@ -248,22 +264,6 @@ class Operations:
         state = (await self._inspect(call, container))["State"]
         if state["Status"] != "created" or state["StartedAt"] != _NEVER_STARTED:
             raise Refusal(f"{what} a container that has started", "one that was created and not started")
-
-    async def _allowed_image(self, version: str, name: str) -> Mapping[str, Any]:
-        """What the engine knows of an image, by tag, digest or id, of an allowed repository."""
-        allowed = self._policy.images
-        refused = Refusal(f"image {name[:120]}", f"images of {', '.join(allowed)}")
-        by_id = re.fullmatch(r"sha256:[0-9a-f]{64}", name) is not None
-        if not by_id and not any(
-            re.fullmatch(re.escape(one) + r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?", name) for one in allowed
-        ):
-            raise refused
-        image: Mapping[str, Any] = await self._engine.value(f"{version}/images/{name}/json")
-        names = [tag.rpartition(":")[0] for tag in image.get("RepoTags") or []]
-        names += [digest.partition("@")[0] for digest in image.get("RepoDigests") or []]
-        if not set(names).intersection(allowed):
-            raise refused
-        return image
 
     async def _check_room(self, version: str) -> None:
         params = {"all": "1", "filters": self._label_filter([])}

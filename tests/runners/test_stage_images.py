@@ -1,8 +1,5 @@
 """Stage images of a real engine: which are there, which are in use, and that only the others can go."""
 
-import io
-import tarfile
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +10,7 @@ from docker.utils import kwargs_from_env
 from ratchet.collection.beside import collect_images
 from ratchet.contracts.labels import Label
 from ratchet.runners.stage_images import StageImages
+from tests.runners.small_images import built_name, small_images
 
 pytestmark = pytest.mark.docker
 
@@ -25,37 +23,19 @@ def api() -> Iterator[docker.APIClient]:
 
 @pytest.fixture
 def build(api: docker.APIClient) -> Iterator[Callable[..., str]]:
-    """Builds a small image with names; returns its digest. In the end none is left."""
-    mark, made = uuid.uuid4().hex, list[str]()
-
-    def make(*names: str) -> str:
-        text = f'FROM scratch\nLABEL ratchet.variant=cpu {Label.TEST_ID}={mark} number={len(made)}\nCMD ["/none"]\n'
-        packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w") as archive:
-            member = tarfile.TarInfo("Dockerfile")
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
-        packed.seek(0)
-        list(api.build(fileobj=packed, custom_context=True, tag=names[0], rm=True))
-        for name in names[1:]:
-            api.tag(names[0], *name.split(":"))
-        made.append(str(api.inspect_image(names[0])["Id"]))
-        return made[-1]
-
-    yield make
-    for image in api.images(filters={"label": f"{Label.TEST_ID}={mark}"}):
-        api.remove_image(image["Id"], force=True)
-
-
-def name() -> str:
-    """As scripts/images.sh names what it builds."""
-    return f"ratchet-stage:cpu-{uuid.uuid4().hex[:12]}"
+    with small_images(api) as make:
+        yield make
 
 
 def test_an_image_that_only_gone_runs_name_goes_and_the_others_stay_each_with_why(
     build: Callable[..., str], api: docker.APIClient, stage_image: str
 ) -> None:
-    gone, named, other, run = build(name()), build(name(), "kept-for:ever"), build(name()), build(name())
+    gone, named, other, run = (
+        build(built_name()),
+        build(built_name(), "kept-for:ever"),
+        build(built_name()),
+        build(built_name()),
+    )
     container = api.create_container(run, labels={Label.TEST: "1"})
     try:
         images = {image.digest: image for image in StageImages().known()}
@@ -85,7 +65,7 @@ def test_the_image_of_the_next_run_stays(stage_image: str) -> None:
 def test_an_image_that_got_a_container_since_it_was_seen_stays(
     build: Callable[..., str], api: docker.APIClient
 ) -> None:
-    digest = build(name())
+    digest = build(built_name())
     (seen,) = (image for image in StageImages().known() if image.digest == digest)
     container = api.create_container(digest, labels={Label.TEST: "1"})
     try:

@@ -53,16 +53,6 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("silent")
-def test_images_that_no_service_may_delete_are_refused_and_not_each_week(checkout: Path, stack: Stack) -> None:
-    def said(gc: str) -> list[str]:
-        found = preflight.problems(checkout, stack.home, Settings(gc=gc))
-        return [one for one in found if one.startswith("RATCHET_GC: `images`: the filter")]
-
-    assert len(said("weekly,images")) == 1
-    assert said("weekly,results=60") == []
-
-
 def test_an_engine_on_another_machine_is_refused(
     checkout: Path, stack: Stack, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

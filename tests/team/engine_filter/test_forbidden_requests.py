@@ -52,7 +52,9 @@ GET /v1.41/swarm
 POST /v1.41/swarm/init
 GET /v1.41/plugins
 POST /v1.41/plugins/pull?remote=x
-GET /v1.41/system/df
+GET /v1.41/system/df?type=volume
+GET /v1.41/system/df?verbose=1
+DELETE /v1.41/images/ratchet-base:cpu-0123456789ab
 GET /v1.41/distribution/x/json
 POST /v1.41/containers/prune
 POST /v1.41/exec/{c}/start
