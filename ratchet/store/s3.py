@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from boto3.s3.transfer import TransferConfig
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from typing_extensions import override
 
 from ratchet.store.base import Entry, Store, check_key, check_prefix
@@ -98,8 +98,14 @@ class S3Store(Store):
     def download(self, key: str, path: Path) -> None:
         """Downloads ranges of 16 MiB in parallel."""
         name = self._name(key)
-        with self._store_errors(key), disk_errors(path, writing=True):
-            self._client.download_file(self._bucket, name, str(path), Config=_TRANSFER)
+        with self._store_errors(key):
+            try:
+                self._client.download_file(self._bucket, name, str(path), Config=_TRANSFER)
+            except BotoCoreError:  # some of these are an OSError, too: a timeout is no error of the disk
+                raise
+            except OSError:
+                with disk_errors(path, writing=True):
+                    raise
 
     @override
     def list(self, prefix: str = "") -> Iterator[Entry]:

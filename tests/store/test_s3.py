@@ -6,10 +6,17 @@ from pathlib import Path
 
 import boto3
 import pytest
+from botocore.exceptions import (
+    BotoCoreError,
+    ConnectTimeoutError,
+    ProxyConnectionError,
+    ReadTimeoutError,
+    SSLError,
+)
 from botocore.loaders import JSONFileLoader
 from deltalake import DeltaTable, write_deltalake
 
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 from ratchet.store import s3_client
 from ratchet.store.opening import open_store
 from ratchet.store.s3 import S3Store
@@ -53,6 +60,31 @@ def test_an_answer_that_is_cut_off_is_requested_again(faults: list[str], s3_uri:
     faults += ["", "cut"]
     store.download("a", tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == b"0123456789" * 1000
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectTimeoutError(endpoint_url="http://away"),
+        ReadTimeoutError(endpoint_url="http://away"),
+        SSLError(endpoint_url="http://away", error="bad record mac"),
+        ProxyConnectionError(proxy_url="http://away"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_server_that_is_silent_during_a_download_is_no_error_of_the_disk(
+    s3_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BotoCoreError
+) -> None:
+    """These errors of the client are an OSError, too."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    store = open_store(s3_uri)
+    assert isinstance(store, S3Store)
+    monkeypatch.setattr(store._client, "download_file", fails)
+    with pytest.raises(NoAnswer, match=r"^bucket .*: does not answer: .*http://away"):
+        store.download("a", tmp_path / "a")
 
 
 def test_a_server_that_never_recovers_is_unavailable(
