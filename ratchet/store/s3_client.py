@@ -28,6 +28,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 from botocore.loaders import Loader
+from urllib3.exceptions import HTTPError
 
 from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError
 from ratchet.store.bucket_service import service_of
@@ -42,8 +43,8 @@ READ_TIMEOUT_S = 30  # without a byte
 TRIES = 5
 CONNECTIONS = 16
 ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
-CUT = (ConnectionError, HTTPClientError, IncompleteReadError, ResponseStreamingError)
-"""Errors of a connection that was not made, or broke."""
+CUT = (ConnectionError, HTTPClientError, IncompleteReadError, ResponseStreamingError, HTTPError)
+"""Errors of a connection that was not made, or broke; of one that is encrypted, botocore passes on urllib3's own."""
 _TRANSIENT = frozenset(
     {"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "BadDigest", "409"}
     | {"ConditionalRequestConflict", "OperationAborted", "IncompleteBody"}
@@ -167,7 +168,7 @@ class Connection:
         try:
             with key_errors(self._where):
                 yield
-        except (BotoCoreError, ClientError, Boto3Error) as error:
+        except (BotoCoreError, ClientError, Boto3Error, HTTPError) as error:
             cause = _cause(error)
             if key and isinstance(cause, ClientError) and error_code(cause) in ABSENT:
                 raise FileNotFoundError(f"s3://{self._bucket}/{key} is not in the store") from error

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -15,6 +16,8 @@ from botocore.exceptions import (
 )
 from botocore.loaders import JSONFileLoader
 from deltalake import DeltaTable, write_deltalake
+from urllib3 import HTTPResponse
+from urllib3.exceptions import SSLError as Broken
 
 from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 from ratchet.store import s3_client
@@ -60,6 +63,27 @@ def test_an_answer_that_is_cut_off_is_requested_again(faults: list[str], s3_uri:
     faults += ["", "cut"]
     store.download("a", tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == b"0123456789" * 1000
+
+
+def test_an_encrypted_connection_that_breaks_in_an_answer_is_asked_again(
+    s3_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """botocore passes the error of urllib3 on."""
+    store, read, is_broken = open_store(s3_uri), HTTPResponse.read, [True]
+    store.create("a", b"0123456789")
+
+    def breaks(answer: HTTPResponse, amt: int | None = None, **given: Any) -> bytes:
+        if amt is None and is_broken:
+            answer.close()
+            raise Broken("bad record mac")
+        return read(answer, amt, **given)
+
+    monkeypatch.setattr(HTTPResponse, "read", breaks)
+    monkeypatch.setattr(s3_client, "pause", lambda _: None)
+    with pytest.raises(NoAnswer, match="does not answer: bad record mac"):
+        store.read("a")
+    monkeypatch.setattr(s3_client, "pause", lambda _: is_broken.clear())
+    assert store.read("a") == b"0123456789"
 
 
 @pytest.mark.parametrize(
