@@ -20,7 +20,7 @@ LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.005
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a disk or a quota without space."""
-_AWAY = frozenset(
+AWAY = frozenset(
     {errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN}
     | {errno.ENETUNREACH, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED}
 )
@@ -76,7 +76,7 @@ def _explain(error: OSError, path: Path) -> RatchetError:
         return Unavailable(what, remedy="mount the store's disk for writing; run again if no retry follows")
     if error.errno in _SHAPE:
         return ConfigurationError(what, remedy="move the file or folder at this path of the store away")
-    kind = NoAnswer if error.errno in _AWAY else Unavailable
+    kind = NoAnswer if error.errno in AWAY else Unavailable
     return kind(what, remedy="check the store's disk and the system's log; run again if no retry follows")
 
 

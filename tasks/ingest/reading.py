@@ -1,6 +1,9 @@
 """Source files as record batches of the declared columns: Parquet, CSV and JSON lines."""
 
+import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from io import TextIOWrapper
 from pathlib import Path
@@ -12,6 +15,8 @@ import pyarrow.parquet as pq
 
 from ratchet.contracts.columns import LISTS, ColumnType
 from ratchet.contracts.csv_format import CsvFormat
+from ratchet.contracts.errors import NoAnswer, Unavailable
+from ratchet.store.disk import AWAY
 from tasks.ingest import json_lines
 from tasks.ingest.csv_files import read_csv
 from tasks.ingest.csv_remedies import remedy_of
@@ -22,6 +27,7 @@ from tasks.ingest.writing import rows_at_once
 
 _PARQUET_MAGIC = b"PAR1"
 _ANY_CSV = CsvFormat()
+_OF_THE_DISK = AWAY | {errno.EIO}
 _SHOWN = 300
 """Characters of an error of Arrow, which shows a whole row."""
 
@@ -43,22 +49,38 @@ def read(
     not declared, and notes them in `traits`. Raises DataRejected that names day, file, column, found and declared type.
     Maps no file into memory: a file that is cut while it is read gives an error, and not the end of this process.
     """
-    if path.stat().st_size == 0:
-        raise rejection(day, name, "the file is empty", remedy="deliver the day's rows, or remove the file")
-    with path.open("rb") as file:
-        parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
-    lines = not parquet and json_lines.is_json(beginning(path), name)
+    with _disk_of_source(day, name):
+        if path.stat().st_size == 0:
+            raise rejection(day, name, "the file is empty", remedy="deliver the day's rows, or remove the file")
+        with path.open("rb") as file:
+            parquet = file.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC
+        lines = not parquet and json_lines.is_json(beginning(path), name)
+        try:
+            if parquet or lines:
+                yield from (_parquet if parquet else _json)(path, day, name, columns, traits)
+            else:
+                yield from read_csv(path, day, name, columns, traits, csv, codes)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+                raise
+            message = str(error).partition("\n")[0]
+            kind = "Parquet" if name.endswith(".parquet") else "JSON lines" if lines else "Parquet or CSV"
+            remedy = _remedy_of_parquet(message) if parquet else remedy_of(message, beginning(path), csv)
+            remedy = json_lines.remedy_of(message) if lines else remedy
+            raise rejection(day, name, f"cannot be read as {kind}: {message[:_SHOWN]}", remedy=remedy) from error
+
+
+@contextmanager
+def _disk_of_source(day: date, name: str) -> Iterator[None]:
+    """An error of the disk, or of the host that it is on, says nothing about the rows."""
     try:
-        if parquet or lines:
-            yield from (_parquet if parquet else _json)(path, day, name, columns, traits)
-        else:
-            yield from read_csv(path, day, name, columns, traits, csv, codes)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeError, OSError) as error:
-        message = str(error).partition("\n")[0]
-        kind = "Parquet" if name.endswith(".parquet") else "JSON lines" if lines else "Parquet or CSV"
-        remedy = _remedy_of_parquet(message) if parquet else remedy_of(message, beginning(path), csv)
-        remedy = json_lines.remedy_of(message) if lines else remedy
-        raise rejection(day, name, f"cannot be read as {kind}: {message[:_SHOWN]}", remedy=remedy) from error
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        kind = NoAnswer if error.errno in AWAY else Unavailable
+        said = f"{day}: {name} cannot be read now: {os.strerror(error.errno or 0)}"
+        raise kind(said, remedy="check the disk of the source; run again if no retry follows") from error
 
 
 def _remedy_of_parquet(message: str) -> str:

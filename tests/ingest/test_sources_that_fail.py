@@ -1,5 +1,6 @@
 """Sources that cannot be read as they are: the error names the source, and the remedy what to do about it."""
 
+import errno
 import gzip
 import lzma
 import os
@@ -7,13 +8,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from ratchet.contracts.errors import ConfigurationError, DataRejected
+from ratchet.contracts.errors import ConfigurationError, DataRejected, NoAnswer, Unavailable
 from ratchet.store.opening import open_store
+from tasks.ingest.reading import read
+from tasks.ingest.traits import SourceTraits
 from tests.world import LAST, World, clicks
 
 HEADER = "query_id,shown_at,country,price,clicked\n"
@@ -33,6 +39,26 @@ def put_csv(world: World, content: bytes, name: str = "x.csv") -> None:
     folder = world.source / f"date={LAST}"
     (folder / "part-0.parquet").unlink()
     (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ESTALE, NoAnswer), (errno.EIO, Unavailable)])
+@pytest.mark.parametrize("at", ["open", "rows"])
+def test_a_disk_that_fails_while_a_file_is_read_says_nothing_about_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Unavailable], at: str
+) -> None:
+    """As a folder on another host that is away for a moment: the night waits, and is not refused."""
+
+    def fails(*_: object, **__: object) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    file = tmp_path / "part-0.parquet"
+    pq.write_table(pa.table({"clicked": [1, 0]}), file)
+    monkeypatch.setattr(*((Path, "open", fails) if at == "open" else (pq, "ParquetFile", fails)))
+    with pytest.raises(
+        kind, match=rf"^2026-11-20: part-0\.parquet cannot be read now: {os.strerror(number)}"
+    ) as raised:
+        list(read(file, day=date(2026, 11, 20), name=file.name, columns={}, traits=SourceTraits()))
+    assert type(raised.value) is kind
 
 
 MANY = HEADER + ROW * 40_000
@@ -135,6 +161,8 @@ from ratchet.contracts.errors import SourceChanged
 from ratchet.contracts.request import SourceDay
 from ratchet.runtime.sources import list_days
 from tasks.ingest import day as module
+from tasks.ingest.reading import read
+from tasks.ingest.traits import SourceTraits
 from tests.world import LAST, clicks
 
 folder = Path(sys.argv[1])

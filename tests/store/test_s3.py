@@ -91,7 +91,7 @@ def test_an_encrypted_connection_that_breaks_in_an_answer_is_asked_again(
     [
         ConnectTimeoutError(endpoint_url="http://away"),
         ReadTimeoutError(endpoint_url="http://away"),
-        SSLError(endpoint_url="http://away", error="bad record mac"),
+        SSLError(endpoint_url="http://away", error=OSError("bad record mac")),
         ProxyConnectionError(proxy_url="http://away"),
     ],
     ids=lambda error: type(error).__name__,
