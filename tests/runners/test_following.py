@@ -41,8 +41,7 @@ PRINTS = f"""if 1:
 """
 FOLLOWER = """if 1:
     import os, sys
-    from ratchet.runners import following
-from ratchet.runners.docker import DockerRunner
+    from ratchet.runners.docker import DockerRunner
     from ratchet.runners.following import follow_to_end
     from ratchet.runners.job import Job
     file = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)

@@ -53,7 +53,9 @@ def test_a_worker_can_read_the_password_of_a_database(tmp_path: Path) -> None:
 def test_without_a_file_a_worker_gets_none(tmp_path: Path) -> None:
     secret_files.write(tmp_path, Settings(), os.getuid())
     assert (tmp_path / "source-variables").read_text(encoding="utf-8") == ""
-    found = {name for name in environment_of_a_program(tmp_path) if name.startswith("RATCHET_")}
+    found = {
+        name for name, value in environment_of_a_program(tmp_path).items() if name.startswith("RATCHET_") and value
+    }
     assert found == {"RATCHET_AIRFLOW_API", "RATCHET_INSTALLATION"}
 
 
