@@ -18,7 +18,7 @@ RESTARTED = "engine-restarted"
 FAULTS = {"scheduler-killed": 0.2, "server-away": 1.0, "server-hung": 0.12, "database-locked": 0.1}
 """A pipeline per fault that comes while a stage runs. Its training outlasts the wait for it, however fast the machine,
 and ends within the last two."""
-DEFERRED = {"triggerer-killed": 0.45, "marked-deferred": 0.45}
+DEFERRED = {"triggerer-killed": 0.45, "marked-deferred": 1.5}
 """Pipelines whose training is left to the triggerer."""
 DEFER_S = 40
 """Seconds after which that happens. The other trainings, and each try of them, are shorter or do not mind."""

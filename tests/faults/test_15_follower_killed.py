@@ -64,6 +64,8 @@ def follower(of: FaultInstallation) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def test_it_is_killed_and_the_next_one_goes_on_and_a_person_ends_a_task(far: FaultInstallation) -> None:
+    runs, containers = dict[str, str](), dict[str, str]()
+
     def state(pipeline: str) -> str:
         return str(far.api.tasks(pipeline, runs[pipeline])["train"]["state"])
 
@@ -76,9 +78,9 @@ def test_it_is_killed_and_the_next_one_goes_on_and_a_person_ends_a_task(far: Fau
         return found == "deferred"
 
     with follower(far) as first:
-        runs = {pipeline: far.night(pipeline) for pipeline in DEFERRED}
-        containers = {pipeline: far.until_ticking(pipeline, run_id) for pipeline, run_id in runs.items()}
-        for pipeline in DEFERRED:
+        for pipeline in (MARKED, KILLED):  # the training of the first one lasts until a person ends it
+            runs[pipeline] = far.night(pipeline)
+            containers[pipeline] = far.until_ticking(pipeline, runs[pipeline])
             far.until(partial(deferred, pipeline), seconds=120)
         before = log(KILLED)
         far.until(lambda: len(log(KILLED)) > len(before), seconds=180)

@@ -21,9 +21,10 @@ KILLED, MARKED = "triggerer-killed", "marked-deferred"
 @pytest.fixture(scope="module")
 def left(faulted: FaultInstallation) -> dict[str, tuple[str, str]]:
     """Both run, each left to the triggerer, which has passed a line on: their runs and containers."""
-    runs = {pipeline: faulted.night(pipeline) for pipeline in (KILLED, MARKED)}
-    containers = {pipeline: faulted.until_ticking(pipeline, run_id) for pipeline, run_id in runs.items()}
-    for pipeline, run_id in runs.items():
+    runs, containers = dict[str, str](), dict[str, str]()
+    for pipeline in (MARKED, KILLED):  # the training of the first one lasts until a person ends it
+        runs[pipeline] = run_id = faulted.night(pipeline)
+        containers[pipeline] = faulted.until_ticking(pipeline, run_id)
 
         def state(pipeline: str = pipeline, run_id: str = run_id) -> str:
             found = str(faulted.api.tasks(pipeline, run_id)["train"]["state"])
