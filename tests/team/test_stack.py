@@ -219,7 +219,7 @@ def test_the_watch_reads_runs_over_the_api_and_nothing_else(stack: TeamStack) ->
     assert set(EXAMPLES) <= set(look.dags({}))
     assert look.runs(ended_within=timedelta(hours=1)) is not None
     assert server.get("/eventLogs", dag_id=EXAMPLES[0], limit=1)["event_logs"] is not None
-    assert look.parts_away() == []
+    assert look.parts_away() == {}
     for path in ("/connections", "/variables", "/pools"):
         with pytest.raises(ConfigurationError, match="403"):
             server.get(path)
