@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +21,7 @@ from ratchet.contracts.collection import Policy, parse_policy
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import STAGE_USER, Label
-from ratchet.runners.engine import answers, connect
+from ratchet.runners.engine import answers, connect, remove_container
 from ratchet_airflow.pools import given_pools
 from team import secret_files
 from team.cpu_limits import cpu_limits
@@ -232,12 +231,9 @@ class Stack:
             with answers(), connect() as api:
                 with suppress(APIError):  # it is gone, or was not paused
                     api.unpause(stage.handle)
-                try:
+                with suppress(NotFound):
                     api.stop(stage.handle, timeout=stage.grace_s)
-                    api.remove_container(stage.handle, v=True, force=True)
-                except APIError as error:  # it is gone; or a conflict: another one is removing it, as the reaper
-                    if error.status_code not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
-                        raise
+                remove_container(api, stage.handle)
 
         with ThreadPoolExecutor(max_workers=max(1, len(stages))) as pool:
             for ended in [pool.submit(end, stage) for stage in stages]:

@@ -27,6 +27,7 @@ from ratchet.runs.standstill import only_removal
 from ratchet.store.base import Store
 
 _TRIES = 3
+_NOT_ALL = "what they share is looked at when all pipelines can be"
 _MEANWHILE = "runs of it were planned or ended meanwhile; the rest is left for the next time"
 
 
@@ -128,35 +129,41 @@ class Collector:
         return frozenset(entry.key.split("/")[2] for entry in young) - {REMOVAL}
 
     def _shared(self, roots: Roots, planned: set[str], *, whole: bool, aged: bool) -> Collected:
-        """planned: see `_planned`, before any pipeline was looked at. whole: whether all were. aged: see `shared`."""
-        store, gone, left = self._store, list[Wholes](), ""
+        """planned: see `_planned`, before any pipeline was seen. whole: whether all were. aged: see `survey_aged`."""
+        store, gone, left = self._store, list[Wholes](), "" if whole else _NOT_ALL
         old = survey_aged(store, self._policy, self._now_ns) if aged else Findings()
-        seen = survey_shared(store, roots, self._plans, self._policy, self._now_ns) if whole else Findings()
-        stays = {**old.stays, **seen.stays}
-        if not whole:
-            left = "what they share is looked at when all pipelines can be"
         if not self._apply:
-            return Collected(goes=added((*old.rest, *seen.rest)), stays=stays, left=left)
+            seen = survey_shared(store, roots, self._plans, self._policy, self._now_ns) if whole else Findings()
+            return Collected(goes=added((*old.rest, *seen.rest)), stays={**old.stays, **seen.stays}, left=left)
+        stays = {**old.stays}
         with suppress(UsedMeanwhile):
             delete(store, old.rest, None, gone.append)
-        for _ in range(_TRIES if whole else 0):
-            later = {entry.key for entry in store.list(paths.FIRST[2])} - planned
-            if not later:
-                with suppress(UsedMeanwhile):
-                    delete(store, seen.rest, None, gone.append)
-                    return Collected(goes=added(gone), stays=stays)
-                break
-            if any(map(self._lacks_plan, later)):  # it may take a bundle that it has found, and name it in a moment
-                break
-            planned |= later
+        if whole:
+            left = _MEANWHILE
             try:
-                for pipeline in {key.split("/")[1] for key in later}:
-                    self._plans.add(survey(store, pipeline, roots, self._policy, self._now_ns).findings.named)
+                settled = self._look_again(roots, planned)
             except RatchetError as error:
                 return Collected(goes=added(gone), stays=stays, unchecked=str(error))
-            seen = survey_shared(store, roots, self._plans, self._policy, self._now_ns)
-            stays = {**old.stays, **seen.stays}
-        return Collected(goes=added(gone), stays=stays, left=left or _MEANWHILE)
+            if settled is not None:
+                stays |= settled.stays
+                with suppress(UsedMeanwhile):
+                    delete(store, settled.rest, None, gone.append)
+                    left = ""
+        return Collected(goes=added(gone), stays=stays, left=left)
+
+    def _look_again(self, roots: Roots, planned: set[str]) -> Findings | None:
+        """What they share, looked at while no run was planned; None where one is being planned, or too many were."""
+        for _ in range(_TRIES):
+            seen = survey_shared(self._store, roots, self._plans, self._policy, self._now_ns)
+            later = {entry.key for entry in self._store.list(paths.FIRST[2])} - planned
+            if not later:
+                return seen
+            if any(map(self._lacks_plan, later)):  # it may take a bundle that it has found, and name it in a moment
+                return None
+            planned |= later
+            for pipeline in {key.split("/")[1] for key in later}:
+                self._plans.add(survey(self._store, pipeline, roots, self._policy, self._now_ns).findings.named)
+        return None
 
     def _planned(self) -> set[str]:
         """The marks of runs that have a plan now, and of those whose planning was given up."""

@@ -15,7 +15,6 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ratchet.contracts.environment import environment, variable
@@ -225,13 +224,9 @@ def _claims(api: "docker.APIClient", names: Collection[str]) -> list[_Claim]:
 
 
 def _remove(api: "docker.APIClient", handle: str) -> None:
-    from docker.errors import APIError
+    from ratchet.runners.engine import remove_container  # which loads Docker's library
 
-    try:
-        api.remove_container(handle, v=True, force=True)
-    except APIError as error:  # it is gone; or a conflict: another submitter is removing it
-        if error.status_code not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
-            raise
+    remove_container(api, handle)
 
 
 def _count(wanted: int) -> str:

@@ -20,7 +20,7 @@ from ratchet.contracts.exits import ExitCode
 from ratchet.contracts.labels import MARK
 from ratchet.runners.container import FOLDER, OUT_OF_MEMORY_SEEN, archive, container_config, renewal
 from ratchet.runners.devices import Devices, claim
-from ratchet.runners.engine import EngineSilent, answers, connect
+from ratchet.runners.engine import EngineSilent, answers, connect, remove_container
 from ratchet.runners.engine_time import seconds_of
 from ratchet.runners.job import Job
 from ratchet.runners.log.entries import read_lines
@@ -215,13 +215,7 @@ class DockerRunner:
     def remove(self, handle: str) -> None:
         """Kill if needed, and remove the container, its volume and the position that is kept of its log."""
         with self._answers():
-            try:
-                self._api.remove_container(handle, v=True, force=True)
-            except NotFound:
-                pass
-            except APIError as error:
-                if error.status_code != _CONFLICT:  # a conflict: another process is removing it
-                    raise
+            remove_container(self._api, handle)
         discard(handle)
 
     def find(self, labels: Mapping[str, str]) -> list[str]:

@@ -49,6 +49,15 @@ def connect() -> docker.APIClient:
         return docker.APIClient(**kwargs_from_env())
 
 
+def remove_container(api: docker.APIClient, handle: str) -> None:
+    """Kill a container if needed, and remove it with its volumes. Quiet if it is gone, or another removes it."""
+    try:
+        api.remove_container(handle, v=True, force=True)
+    except APIError as error:
+        if error.status_code not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
+            raise
+
+
 @contextmanager
 def answers(job: Job | None = None, image: str | None = None) -> Iterator[None]:
     """Raise the engine's errors as Ratchet's: it does not answer, or it cannot do what was asked."""

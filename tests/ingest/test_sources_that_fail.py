@@ -161,8 +161,6 @@ from ratchet.contracts.errors import SourceChanged
 from ratchet.contracts.request import SourceDay
 from ratchet.runtime.sources import list_days
 from tasks.ingest import day as module
-from tasks.ingest.reading import read
-from tasks.ingest.traits import SourceTraits
 from tests.world import LAST, clicks
 
 folder = Path(sys.argv[1])
