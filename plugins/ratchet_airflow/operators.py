@@ -1,39 +1,30 @@
 """The tasks of a pipeline's stages. They connect ratchet/runs with Airflow."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.bases.resumablejobmixin import ResumableJobMixin
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException, TaskDeferred
 
 from ratchet.contracts.environment import environment
-from ratchet.contracts.errors import Preempted
 from ratchet.contracts.request import Outcome, RunPlan
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage, StageSettings
-from ratchet_airflow.leaving import left_to, take_back_left, who_is_away
+from ratchet_airflow.deferring import LeavesContainer, left_before
+from ratchet_airflow.leaving import take_back_left
 from ratchet_airflow.links import links_of
 from ratchet_airflow.outages import USUAL, OnOutage, goes_on, waits_for_outages
 from ratchet_airflow.plans import find_plan
-from ratchet_airflow.progress import fields_of, level_of, line_of
-from ratchet_airflow.resuming import FollowsItself
 from ratchet_airflow.waits import RUN, SOURCE, Waits
 
 if TYPE_CHECKING:
-    from ratchet.runners.following import Leave
     from ratchet.runners.runner import Runner
-    from ratchet.runs.attempt import Attempt
-    from ratchet.runs.events import Event
     from ratchet.runs.work import Work
     from ratchet.store.base import Store
 
-_LATE_S = 900.0
-"""Seconds past the time of a stage after which its deferred task follows the container itself: no triggerer does."""
 
-
-class StageOperator(ResumableJobMixin, FollowsItself):
+class StageOperator(ResumableJobMixin, LeavesContainer):
     """One stage: found in the cache, or run by the runner. Its value is the manifest's address.
 
     Where the verdict leaves nothing to do, which is no failure, register is skipped, and a refit succeeds at once: were
@@ -49,8 +40,6 @@ class StageOperator(ResumableJobMixin, FollowsItself):
     external_id_key = "ratchet_attempt"
     _tries_key = "ratchet_max_tries"
     _cleared_key = "ratchet_cleared"
-    _attempt: "Attempt"
-    """Set by `execute` before it calls the mixin, which calls the methods below."""
     _outcome: Outcome
     """Set by `poll_until_complete`, which the mixin calls in any case."""
 
@@ -73,7 +62,7 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         self.why_skipped: str | None = None
         self.may_promote = False
         """Whether the run may move production; set by execute, for the callbacks after it."""
-        self._killed = self._goes_on = False
+        self._goes_on = False
 
     @waits_for_outages
     def execute(self, context: Mapping[str, Any]) -> str:
@@ -86,9 +75,9 @@ class StageOperator(ResumableJobMixin, FollowsItself):
 
         If something does not answer now, Airflow calls `execute` later, which finds the container by its kept name.
         """
-        event = event or {}
-        self.log.info("going on after the triggerer: %s", event.get("why", "it says nothing"))
-        return self._bring_to_end(context, {"again": False, "log": None, **event, **left})
+        begun = left_before(event, left)
+        self.log.info("going on after the triggerer: %s", begun["why"])
+        return self._bring_to_end(context, begun)
 
     def _bring_to_end(self, context: Mapping[str, Any], begun: Mapping[str, Any] | None) -> str:
         from ratchet.runners.choice import planned_runner
@@ -189,39 +178,6 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         for line in sentences(plan.spec.model_name, found):
             self.log.warning("production: %s", line)
 
-    def _leave(self, runner: "Runner", *, again: bool) -> "Leave":
-        """When the container is left; never a process, which ends with its task. again: once more."""
-        from ratchet.runners.following import Leave
-
-        here = environment()
-        every_s, _ = here.defer_seconds, here.follower  # a wrong one is said before a container starts
-        if not every_s:
-            return Leave()
-        stays = self.follows_itself or not again or not runner.durable
-        return Leave(every_s) if stays else Leave(every_s, lambda: self._may_leave(runner))
-
-    def _may_leave(self, runner: "Runner") -> bool:
-        if self._killed:
-            return False
-        away = who_is_away(self._attempt.work, runner)
-        if away:
-            self.log.info("%s, so this task follows its container itself", " and ".join(away))
-        return not away
-
-    def _defer(self, work: "Work", runner: "Runner", states: Any) -> NoReturn:
-        """Leave the container, and go on with `go_on` when the trigger says so."""
-        if self._killed:  # it came too late for `compute` to see it
-            self._attempt.interrupt()
-            raise Preempted(f"{self.stage} received a notice to stop")
-        who, trigger, kwargs = left_to(work, runner, self._attempt.followed, states)
-        self.log.info("it runs for long: %s follows its container from here on", who)
-        self.defer(
-            trigger=trigger,
-            method_name="go_on",
-            kwargs={**kwargs, "preemptions": self._attempt.preemptions},
-            timeout=timedelta(seconds=work.timeout_s + work.grace_s + _LATE_S),
-        )
-
     def submit_job(self, context: Mapping[str, Any]) -> str:
         """The attempt's name, which the mixin keeps before it calls `poll_until_complete`, where the container starts.
 
@@ -253,13 +209,6 @@ class StageOperator(ResumableJobMixin, FollowsItself):
     def get_job_result(self, external_id: Any, context: Mapping[str, Any]) -> None:
         """Nothing: `poll_until_complete` keeps the outcome."""
 
-    def on_kill(self) -> None:
-        """Airflow gives a task five seconds to stop. Another process gives the stage its whole grace."""
-        self._killed = True
-        attempt = getattr(self, "_attempt", None)
-        if attempt is not None:
-            attempt.interrupt()
-
     def _note_clear(self, context: Mapping[str, Any]) -> bool:
         """Whether a person has cleared the task, and no try has acted on it. Noted before anything that can fail.
 
@@ -288,9 +237,6 @@ class StageOperator(ResumableJobMixin, FollowsItself):
         """The name of the attempt that an earlier try has kept; none after a clear."""
         states = context.get("task_state_store")
         return states.get(self.external_id_key) if states is not None else None
-
-    def _log_event(self, event: "Event") -> None:
-        self.log.log(level_of(event), line_of(event), **fields_of(event))
 
 
 def _attempt_name(context: Mapping[str, Any]) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-_RESUMES = "go_on"
+GOES_ON = "go_on"
+"""The method with which a task goes on."""
 
 
 class FollowsItself(BaseOperator):
@@ -21,7 +22,7 @@ class FollowsItself(BaseOperator):
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
         """Airflow calls this. It fails a try of which the deferral ended without an event; no try is used up here."""
-        if next_method == _RESUMES:
+        if next_method == GOES_ON:
             return super().resume_execution(next_method, next_kwargs, context)
         self.follows_itself = True
         self.log.warning("no triggerer has followed the container (%s): this task does", _why(next_kwargs))
