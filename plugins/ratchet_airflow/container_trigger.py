@@ -9,13 +9,13 @@ ends a container.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache
 from secrets import token_hex
 from threading import Event as Signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -37,6 +37,7 @@ seen that its process before the deferral has ended, which takes a loop of the s
 _ASK_S, _AGAIN_S = 3.0, 5.0
 _threads = ThreadPoolExecutor(_MOST, thread_name_prefix="follow")
 _log = logging.getLogger("ratchet.stage")
+_Answer = TypeVar("_Answer")
 
 
 class ContainerTrigger(BaseTrigger):
@@ -62,12 +63,13 @@ class ContainerTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event: why the task has to go on (`why`), whether it may be deferred again (`again`), and its `log`."""
         began = time.monotonic()
-        following = asyncio.wrap_future(_threads.submit(copy_context().run, self._follow))
+        following, watching = in_thread(self._follow), asyncio.ensure_future(self.watch())
         try:
             await asyncio.wait([following])
             await asyncio.sleep(began + _LEAST_S - time.monotonic())
         finally:
             self._over.set()
+            watching.cancel()
         error = following.exception()
         self._fired = True
         # What passes by itself, as an engine that answers 500, is no reason to hold a worker for hours.
@@ -75,16 +77,19 @@ class ContainerTrigger(BaseTrigger):
         fired = following.result() if error is None else {"why": str(error), "again": again}
         yield TriggerEvent(fired)  # type: ignore[no-untyped-call] # Airflow's own has no types
 
+    async def watch(self) -> None:
+        """What it does beside that, until it fires. That of a stage does nothing."""
+
     async def on_kill(self) -> None:
         """End the container, which has its whole grace, if a person has ended the task or cleared it.
 
         Airflow 3.3 also calls this where it gives the trigger to another triggerer: then the task is still deferred.
         """
-        if not self._fired and not await asyncio.to_thread(self._is_deferred):
-            await asyncio.to_thread(self._end)
+        if not self._fired and not await in_thread(self._is_deferred):
+            await in_thread(self.end)
 
-    def _end(self) -> None:
-        """In a thread: the store may take minutes to answer, and the loop is that of all triggers."""
+    def end(self) -> None:
+        """Send the container a notice to stop. Takes as long as the store needs to answer."""
         self._open().end()
 
     def _follow(self) -> dict[str, Any]:
@@ -117,11 +122,15 @@ class ContainerTrigger(BaseTrigger):
 
     def _is_deferred(self) -> bool:
         """Whether Airflow still has the task as deferred. Where it does not say, the reaper decides."""
-        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+        from ratchet_airflow.task_states import task_state
 
         task: Any = self.task_instance
-        states = RuntimeTaskInstance.get_task_states(dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id])
-        return str(states.get(task.run_id, {}).get(task.task_id)) == "deferred"
+        return task_state(task.dag_id, task.run_id, task.task_id, task.map_index) == "deferred"
+
+
+def in_thread(work: Callable[[], _Answer]) -> "asyncio.Future[_Answer]":
+    """Do some work in a thread: the loop is that of all triggers, and an engine or a store may take minutes."""
+    return asyncio.wrap_future(_threads.submit(copy_context().run, work))
 
 
 def is_triggerer_well() -> bool:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ratchet.runners.runner import Runner
     from ratchet.runs.work import OnEvent, Work
     from ratchet.store.base import Store
-    from ratchet_airflow.container_trigger import ContainerTrigger
 
 _WELL_S = 60.0
 _LEFT_KEY = "ratchet_left"
@@ -34,15 +33,12 @@ def who_is_away(work: "Work", runner: "Runner") -> Sequence[str]:
     return away
 
 
-def left_to(
-    work: "Work", runner: "Runner", attempt: str, states: Any
-) -> "tuple[str, ContainerTrigger, dict[str, Any]]":
-    """Leave the container of an attempt. Who follows it, in words; the trigger; and what `go_on` gets.
+def left_to(work: "Work", runner: "Runner", attempt: str, states: Any) -> tuple[str, dict[str, Any]]:
+    """Leave the container of an attempt. Who follows it, in words, and what its trigger is made of.
 
     states: Airflow's state of the task, which keeps where it was left until a try takes it back.
     """
     from ratchet.runs.left_elsewhere import leave, new_place
-    from ratchet_airflow.container_trigger import ContainerTrigger
 
     asked, engine = work.request.model_copy(update={"attempt": attempt}), runner.engine
     request, left = asked.model_dump_json(by_alias=True), None
@@ -51,9 +47,8 @@ def left_to(
         if states is not None:
             states.set(_LEFT_KEY, left)
         leave(work.store, left, asked)
-    trigger = ContainerTrigger(store=work.plan.store, request=request, left=left)
     who = "the triggerer" if left is None else "the follower of this host"
-    return who, trigger, {"request": request, "because": work.because}
+    return who, {"store": work.plan.store, "request": request, "left": left}
 
 
 def take_back_left(

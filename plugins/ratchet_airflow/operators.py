@@ -101,7 +101,7 @@ class StageOperator(ResumableJobMixin, LeavesContainer):
             no_end=(AirflowRescheduleException, TaskDeferred), try_number=context["ti"].try_number,
             again=lambda error: goes_on(self, context, error),
         ) as record, larger_hosts_wanted(store, runner):  # fmt: skip
-            take_back_left(store, plan, runner, context.get("task_state_store"), self._log_event, ends=cleared)
+            take_back_left(store, plan, runner, context.get("task_state_store"), self.log_event, ends=cleared)
             name, late = _attempt_name(context), Waits(context, SOURCE)
             settled: Outcome | Work | None = None
             if begun is not None:
@@ -110,21 +110,21 @@ class StageOperator(ResumableJobMixin, LeavesContainer):
             if settled is None:
                 settled = settle_here(
                     store, plan, self.stage, name, runner,
-                    on_event=self._log_event, pause=late.pause, waited=late.waited, cleared=lambda: cleared,
+                    on_event=self.log_event, pause=late.pause, waited=late.waited, cleared=lambda: cleared,
                 )  # fmt: skip
             self._clear_is_done(context)
             if isinstance(settled, Work):
                 fresh = self._kept_name(context) is None and not self._goes_on
-                leave = self._leave(runner, again=begun is None or begun["again"])
+                leave = self.when_to_leave(runner, again=begun is None or begun["again"])
                 record.attempt = self._attempt = Attempt(
-                    settled, runner, on_event=self._log_event, fresh=fresh, keep=True, leave=leave,
+                    settled, runner, on_event=self.log_event, fresh=fresh, keep=True, leave=leave,
                     **({name: begun[name] for name in ("preemptions", "log")} if begun is not None else {}),
                 )  # fmt: skip
-                if self._killed:
+                if self.killed:
                     self._attempt.interrupt()
                 self._compute(settled, runner, context, fresh=fresh)
                 settled = self._outcome
-            left = read_leftovers(store, plan, settled, runner, name=name, on_event=self._log_event)
+            left = read_leftovers(store, plan, settled, runner, name=name, on_event=self.log_event)
             record.last_lines, record.log = left
             outcome = record.end(settled)
         return self._value(store, plan, outcome)
@@ -158,7 +158,7 @@ class StageOperator(ResumableJobMixin, LeavesContainer):
             else:
                 self.execute_resumable(context)  # type: ignore[arg-type] # Airflow's Context is a mapping
         except LeftRunning:
-            self._defer(work, runner, context.get("task_state_store"))
+            self.leave_container(work, runner, context.get("task_state_store"))
         except (Elsewhere, OtherRun) as error:
             states = context.get("task_state_store")
             if fresh and states is not None:  # the next look is as fresh: it ends the container, and does not follow it

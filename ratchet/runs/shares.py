@@ -30,9 +30,3 @@ def forget(work: Work) -> None:
     """Delete the result of a share, which nobody reads."""
     with suppress(FileNotFoundError):
         work.store.delete(paths.manifest(work.request.prefix))
-
-
-def how_it_ended(store: Store, plan: RunPlan, stage: Stage) -> str:
-    """What changes when a stage of a run ends; empty before."""
-    found = store.head(paths.outcome(plan.spec.name, plan.run_id, stage))
-    return found.etag if found else ""

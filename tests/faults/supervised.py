@@ -20,6 +20,8 @@ FAULTS = {"scheduler-killed": 0.2, "server-away": 1.0, "server-hung": 0.12, "dat
 and ends within the last two."""
 DEFERRED = {"triggerer-killed": 0.45, "marked-deferred": 1.5}
 """Pipelines whose training is left to the triggerer."""
+SHARED = {"shared": 20.0, "shared-failed": 90.0}
+"""Pipelines whose features are made by two tasks, and the seconds that each day takes at least."""
 DEFER_S = 40
 """Seconds after which that happens. The other trainings, and each try of them, are shorter or do not mind."""
 ATTEMPTS = {
@@ -57,6 +59,19 @@ source:
   query: select * from clicks where shown_at >= :date
   window_days: 4
 """
+_DAWDLING = """
+import time
+
+
+def derive(df):
+    if len(df) > 1000:  # not the few rows of the trial
+        time.sleep({seconds})
+    return df.assign(one=1.0)
+"""
+_OF_TWO_TASKS = {
+    "columns:\n": "columns:\n  one: {role: numeric, type: float64, derived: true}\n",
+    "resources: {": "resources: {features: {tasks: 2, cpus: 1}, ",
+}
 _SLOWER = {
     "{kind: dcn, hidden: [32]}": '{kind: "model.py:Mine", embedding_dim: 4}\n  batch_size: 100\n  learning_rate: 1.0e-2',
     "timeout: 4h}}": "timeout: 4h, grace: {grace}}}",
@@ -150,7 +165,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
     )
     for _ in write(made.services.data, days=5, rows_per_day=3000, end=YESTERDAY, seed=0):
         pass
-    for name in SLOW:
+    for name in (*SLOW, *SHARED):
         if name != RESTARTED:
             add(made, name)
     try:
@@ -169,6 +184,9 @@ def add(made: Installation, name: str) -> None:
         code["model.py"] = ticking(SLOW[name], deaf=name == DEAF)
         grace = "20s" if name == DEAF else "1m"
         changes |= {usual: changed.replace("{grace}", grace) for usual, changed in _SLOWER.items()}
+    if name in SHARED:
+        code["features.py"] = _DAWDLING.format(seconds=SHARED[name])
+        changes |= _OF_TWO_TASKS
     for usual, changed in changes.items():
         assert usual in text
         text = text.replace(usual, changed)

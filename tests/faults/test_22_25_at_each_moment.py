@@ -81,8 +81,8 @@ class Task(StageOperator):
 
     on_failure: Callable[[], None] = staticmethod(lambda: None)
 
-    def _log_event(self, event: Event) -> None:
-        super()._log_event(event)
+    def log_event(self, event: Event) -> None:
+        super().log_event(event)
         if event.name == "failure":
             self.on_failure()
 

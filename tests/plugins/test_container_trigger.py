@@ -133,7 +133,7 @@ async def _fired(trigger: ContainerTrigger) -> dict[str, Any]:
 def test_a_trigger_that_another_triggerer_takes_over_ends_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow 3.3 calls on_kill there, too: the task is still deferred."""
     trigger, asked = ContainerTrigger(store="mem://t", request="not a request"), []
-    trigger.task_instance = SimpleNamespace(dag_id="d", run_id="r", task_id="train", id="1", task=None)
+    trigger.task_instance = SimpleNamespace(dag_id="d", run_id="r", task_id="train", id="1", map_index=-1)
     states = {"r": {"train": "deferred"}}
 
     def answer(**given: object) -> dict[str, dict[str, str]]:
@@ -205,7 +205,7 @@ def test_a_container_that_prints_without_end_holds_up_no_other_trigger(monkeypat
 
 def test_a_process_is_never_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATCHET_DEFER_SECONDS", "1")
-    leave = StageOperator(pipeline="p", stage="train")._leave(ProcessRunner(), again=True)
+    leave = StageOperator(pipeline="p", stage="train").when_to_leave(ProcessRunner(), again=True)
     assert leave.due < math.inf  # until then it waits for another run
     leave.due = 0.0
     assert not leave.is_now(math.inf)
@@ -216,7 +216,7 @@ def test_a_wrong_follower_is_said_before_a_container_starts(monkeypatch: pytest.
     monkeypatch.setenv("RATCHET_DEFER_SECONDS", "1")
     monkeypatch.setenv("RATCHET_FOLLOWER", "hosts")
     with pytest.raises(ConfigurationError, match="RATCHET_FOLLOWER"):
-        StageOperator(pipeline="p", stage="train")._leave(ProcessRunner(), again=True)
+        StageOperator(pipeline="p", stage="train").when_to_leave(ProcessRunner(), again=True)
 
 
 @pytest.mark.parametrize(("ago_s", "is_well"), [(0.0, True), (120.0, False), (-3600.0, False)])
