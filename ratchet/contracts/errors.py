@@ -8,7 +8,7 @@ RatchetError                 exit code, cause, remedy
 |   +-- SourceChanged        69: the source changed after the run was planned; the next try plans its days again
 |   +-- OtherCode            69: the code is not that of the plan; the next try plans the rest of the run again
 |   +-- OtherRelease         69: a stored document that this release cannot read
-|   +-- NoAnswer             69: a store, a registry or a source is away, or has no keys: waited for wherever it is met
+|   +-- NoAnswer             69: a store, a registry or a source is away, busy or has no keys: waited for wherever met
 |   +-- Interrupted          69: a stage that ran ended so, or was stopped or killed; its tries are counted
 +-- JobGone                  69: the container or the process of a stage no longer exists
 +-- CorruptArtifact          70: bytes do not match their digest
@@ -79,7 +79,7 @@ class OtherCode(Unavailable):
 
 
 class NoAnswer(Unavailable):
-    """A store, a registry or a source did not answer, or the keys for it are absent or have expired.
+    """A store, a registry or a source did not answer, its keys are absent or have expired, or others kept writing it.
 
     It passes without a change of the run. So it is waited for by time, also where a stage met it in its middle.
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ratchet.contracts.authority import Finding
-from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, RatchetError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, NoAnswer, RatchetError, Unavailable
 from ratchet.production.findings import compare, damaged, registry_behind
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record, champion_of, records, repair_head
@@ -109,7 +109,7 @@ def follow(store: Store, model: str, registry: Registry, *, force: bool = False,
         registry.point(model, version, newest)
         if moved is None:
             moved = alias.number if alias else ""
-    raise Unavailable(f"production of {model} kept moving", remedy=f"run `ratchet doctor {model}` later")
+    raise NoAnswer(f"production of {model} kept moving", remedy=f"run `ratchet doctor {model}` later")
 
 
 def version_of(registry: Registry, record: Record) -> Version | None:

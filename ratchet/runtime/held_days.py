@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 
 from ratchet.contracts import data_versions, paths
-from ratchet.contracts.errors import CorruptArtifact, Unavailable
+from ratchet.contracts.errors import CorruptArtifact, NoAnswer
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.pipeline import PipelineSpec
 from ratchet.contracts.request import SourceDay, SourceFile
@@ -88,7 +88,7 @@ def hold(
     """Say that the table holds the days that were read. replace: also where it holds a day already.
 
     compared: days of the index whose files were compared since; of one that another run has replaced meanwhile nothing
-    is said. Raises Unavailable after many conflicts with other runs.
+    is said. Raises NoAnswer after many conflicts with other runs.
     """
     key = paths.snapshot_index(table_of(spec))
     for _ in range(_TRIES):
@@ -101,7 +101,7 @@ def hold(
         after = SnapshotIndex(days={**index.days, **changed})
         if store.replace(key, seal(after) if data is None else seal_again(data, index, after), expected=etag):
             return
-    raise Unavailable(f"{store.uri}/{key}: other runs keep writing it")
+    raise NoAnswer(f"{store.uri}/{key}: other runs keep writing it")
 
 
 def _is_due(index: SnapshotIndex, held: HeldDay, *, replace: bool) -> bool:

@@ -7,7 +7,7 @@ looks again before it publishes.
 """
 
 from ratchet.contracts import paths, summaries
-from ratchet.contracts.errors import DataRejected, Unavailable
+from ratchet.contracts.errors import DataRejected, NoAnswer, Unavailable
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import StageRequest
 from ratchet.store.base import Store
@@ -18,13 +18,14 @@ from ratchet.store.removals import removals, successors
 def refuse_removed_rows(store: Store, request: StageRequest) -> str:
     """A digest of the records of removals so far, if a stage may start.
 
-    Raises Unavailable while a removal is under way, and DataRejected for a run whose rows were removed.
+    Raises NoAnswer while a removal is under way, which may take hours, and DataRejected for a run whose rows were
+    removed.
     """
     now = _now(store, request)
     found = removals(store, request.spec.name)
     if begun := next((one for one in found if one.ended is None), None):
         verb = "purge" if begun.kind == "purge" else "expiry"
-        raise Unavailable(
+        raise NoAnswer(
             f"a {verb} of rows of {request.spec.name} has begun and not ended ({begun.line})",
             remedy="wait for it; if it was interrupted, run the same command again"
             + (f", or ratchet data purge {request.spec.name} --resume {begun.number}" if verb == "purge" else ""),

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from ratchet.contracts import paths
 from ratchet.contracts.document import Document
-from ratchet.contracts.errors import CorruptArtifact, OtherRelease, PublishConflict, Unavailable
+from ratchet.contracts.errors import CorruptArtifact, NoAnswer, OtherRelease, PublishConflict
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.result import Artifact, PublishedResult, StageResult
 from ratchet.contracts.stage_environment import StageEnvironment
@@ -102,7 +102,8 @@ class Transaction:
         rebuild: a person asked for it, so other content takes the place of what is published, in one step: at every
         moment readers find the old result or the new one. The old manifest is kept under `superseded/`.
 
-        Raises PublishConflict if another attempt has published other content, CorruptArtifact if that is damaged.
+        Raises PublishConflict if another attempt has published other content, CorruptArtifact if that is damaged,
+        NoAnswer if others keep publishing and removing it: that ends by itself.
         """
         result = StageResult(
             stage=stage,
@@ -135,7 +136,7 @@ class Transaction:
             # Only what was copied may go: another rebuild may have published since.
             if kept and self._store.replace(key, manifest, expected=entry.etag):
                 return PublishedResult(key=key, result=result, reused=False, superseded=kept)
-        raise Unavailable(f"{self._store.uri}/{key}: other processes keep publishing and removing it")
+        raise NoAnswer(f"{self._store.uri}/{key}: other processes keep publishing and removing it")
 
     def abandon(self) -> None:
         """Delete what was added, except what a published result names or may come to name.

@@ -8,7 +8,7 @@ A change here violates the promise of the project when a result of long ago is t
 
 from datetime import UTC, datetime, timedelta
 
-from ratchet.contracts.errors import CorruptArtifact, Unavailable
+from ratchet.contracts.errors import CorruptArtifact, NoAnswer
 from ratchet.contracts.result import PublishedResult
 from ratchet.store.base import Store
 from ratchet.store.publishing import parse
@@ -37,7 +37,7 @@ def renew(store: Store, found: PublishedResult) -> bool:
         renewed = found.result.model_copy(update={"used": datetime.now(UTC)})
         if store.replace(found.key, seal_again(data, found.result, renewed), expected=entry.etag):
             return True
-    raise Unavailable(f"{store.uri}/{found.key}: other processes keep writing it")
+    raise NoAnswer(f"{store.uri}/{found.key}: other processes keep writing it")
 
 
 def _is_young(found: PublishedResult) -> bool:

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer
 
 ARTIFACTS = f"{paths.TRACKING}/artifacts"
 """The key of the artifacts in a store."""
@@ -30,17 +30,15 @@ def rebase(database: Path, artifacts: str) -> int:
 
     Nobody else may write to the database meanwhile. A database without tables is left alone, and so is a file that is
     none: what opens it for its content names it. Raises ConfigurationError for one that has to be changed and cannot be
-    written; Unavailable for one that is locked.
+    written; NoAnswer for one that is locked.
     """
     if not database.is_file() or not database.stat().st_size:
         return 0
     try:
         return _rebase(database, artifacts)
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-            raise Unavailable(
-                f"{database} is locked by another process", remedy="run again when it has ended"
-            ) from error
+        if is_locked(error):
+            raise locked(str(database)) from error
         raise ConfigurationError(
             f"{database}: {error}; its addresses are of another place, as the store was moved or copied",
             remedy="let this process write it, once; then it may be read-only",
@@ -49,6 +47,19 @@ def rebase(database: Path, artifacts: str) -> int:
         if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
             raise
         return 0
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Whether another process had the database for as long as this one waited."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def locked(address: str) -> NoAnswer:
+    """The error for that: it passes, so it is waited for."""
+    return NoAnswer(
+        f"MLflow's database {address} is locked by another process",
+        remedy="end what holds it, such as a backup; run again if no retry follows",
+    )
 
 
 def _rebase(database: Path, artifacts: str) -> int:

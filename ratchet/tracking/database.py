@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import Unavailable
+from ratchet.contracts.errors import NoAnswer
 from ratchet.store.base import Store
 
 _T = TypeVar("_T")
@@ -22,7 +22,7 @@ def edit_in_bucket(store: Store, scratch: Path, work: Callable[[Path], _T]) -> _
     """Do work with a local copy of the bucket's database, and upload it if it changed and nobody else replaced it.
 
     work: gets the path of the copy, which does not exist where the bucket has none; it may be called several times.
-    Raises Unavailable if other writers keep writing.
+    Raises NoAnswer if other writers keep writing: they end by themselves.
     """
     key = paths.tracking_database()
     for attempt in range(_TRIES):
@@ -38,7 +38,7 @@ def edit_in_bucket(store: Store, scratch: Path, work: Callable[[Path], _T]) -> _
         if after == before or store.replace(key, after, expected=entry.etag if entry else None):
             return done
         time.sleep(random.uniform(0, _WAIT_S * 2**attempt))
-    raise Unavailable(
+    raise NoAnswer(
         f"{store.uri}/{key}: other writers kept writing to it",
         remedy="run fewer runs at once, or use an MLflow server; run again if no retry follows",
     )

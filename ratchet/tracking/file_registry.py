@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ratchet.contracts.errors import Unavailable
+from ratchet.tracking.addresses import is_locked, locked
 from ratchet.tracking.registry import CHAMPION, DIGEST, LEDGER, Version
 
 _BUSY_S = 30.0
@@ -84,15 +85,17 @@ class FileRegistry:
 def open_file(path: Path, address: str) -> Iterator[FileRegistry | None]:
     """The registry in a file, or None if its tables are not those that this module knows.
 
-    Raises Unavailable if another writer keeps it locked, or if it is no database.
+    Raises NoAnswer if another writer keeps it locked, Unavailable if it is no database.
     """
     database = sqlite3.connect(path, timeout=_BUSY_S)
     try:
         yield FileRegistry(database, address) if _is_known(database) else None
     except sqlite3.Error as error:
+        if is_locked(error):
+            raise locked(address) from error
         raise Unavailable(
             f"MLflow's database {address} cannot be used: {error}",
-            remedy="end other writers, free space on its disk, or restore it from a backup; run again",
+            remedy="free space on its disk, or restore it from a backup; run again",
         ) from error
     finally:
         database.close()

@@ -24,7 +24,7 @@ from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.disk import FULL, lock_folder, make_folders
 from ratchet.store.file import FileStore
-from ratchet.tracking.addresses import ARTIFACTS, rebase
+from ratchet.tracking.addresses import ARTIFACTS, locked, rebase
 from ratchet.tracking.database import edit_in_bucket
 from ratchet.tracking.rest import refused_login
 
@@ -47,6 +47,7 @@ _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
 _NO_ANSWER = frozenset({"TEMPORARILY_UNAVAILABLE", "INTERNAL_ERROR", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED"})
+_LOCKED = ("database is locked", "database table is locked")
 _NO_LOGIN = frozenset({"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED"})
 
 
@@ -97,7 +98,7 @@ class Tracker:
 def track(store: Store, tracking_uri: str | None, scratch: Path, work: Callable[[Tracker], _T]) -> _T:
     """Do work with MLflow. `work` may be called several times, and has to find the results of an earlier call.
 
-    Raises Unavailable, with the address, if MLflow does not answer within seconds, or if other writers keep writing.
+    Raises NoAnswer, with the address, if MLflow does not answer within seconds, or if other writers keep writing.
     """
     silence()
     if tracking_uri:
@@ -180,13 +181,13 @@ def _hold_lock(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _tracking_errors(address: str) -> Iterator[None]:
-    """Turn errors of MLflow into ours: no answer, also of a bucket, a full disk, and a refused login. Others stay."""
+    """Turn errors of MLflow into ours: no answer, also of a bucket or a database, and a refused login. Others stay."""
     from mlflow.exceptions import MlflowException, RestException
     from requests.exceptions import RequestException
 
     remedy = "check that MLflow runs at this address and can be reached from here; run again if no retry follows"
     try:
-        with _full_disk(address):
+        with _database_errors(address):
             yield
     except RequestException as error:
         raise NoAnswer(f"MLflow at {address} does not answer: {type(error).__name__}", remedy=remedy) from error
@@ -215,13 +216,15 @@ def _said_by_bucket(error: Exception) -> str:
 
 
 @contextmanager
-def _full_disk(address: str) -> Iterator[None]:
-    """Turn an error that a disk without space has caused, in MLflow, its database's library or here, into ours."""
+def _database_errors(address: str) -> Iterator[None]:
+    """Turn an error of a full disk or a locked database, in MLflow, its database's library or here, into ours."""
     try:
         yield
     except Exception as error:
         found: BaseException | None = error
         while found is not None:
+            if any(text in str(found) for text in _LOCKED):
+                raise locked(address) from error
             if "database or disk is full" in str(found) or getattr(found, "errno", None) in FULL:
                 raise Unavailable(
                     f"MLflow at {address}: the disk is full",

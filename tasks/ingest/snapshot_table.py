@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from deltalake import DeltaTable, Schema
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction
 
 from ratchet.contracts import paths
@@ -44,8 +44,8 @@ def commit(
 
     Does not change days that have their file already, nor other days, unless the log names a file for them that does
     not exist: then the day gets the file that is stored for it, and on_repair a line. Without a change there is no
-    commit. Each of several concurrent writers sees the commit before its own. Raises Unavailable after many conflicts,
-    NoAnswer if the store is away, CorruptArtifact if the table's log cannot be read.
+    commit. Each of several concurrent writers sees the commit before its own. Raises NoAnswer if the store is away, or
+    after many conflicts, which end by themselves; CorruptArtifact if the table's log cannot be read.
     """
     return _commit(store, table, schema, {day: table_file(day, file) for day, file in files.items()}, on_repair)
 
@@ -90,6 +90,7 @@ def replace_files(store: Store, table: str, after: Mapping[str, TableFile | None
     Raises as `commit`.
     """
     uri, options = store.table(table)
+    lost = Exception()
     for attempt in range(_ATTEMPTS):
         try:
             with _answered(store, table):
@@ -106,12 +107,13 @@ def replace_files(store: Store, table: str, after: Mapping[str, TableFile | None
         try:
             with _answered(store, table):
                 _replace(opened, current, {day: files[0] if files else None for day, files in changed.items()})
-        except DeltaError:
+        except DeltaError as error:
+            lost = error
             _wait(attempt)
         else:
             store.adopt(f"{table}/_delta_log")
             return
-    raise Unavailable(f"the snapshot table {table} refused {_ATTEMPTS} commits", remedy="run the command again")
+    raise _refused(table, lost)
 
 
 def _commit(
@@ -134,7 +136,13 @@ def _commit(
             for day in stored:
                 on_repair(f"{table}: the log named a file of {day} that does not exist; it names the stored one now")
             return version
-    raise Unavailable(
+    raise _refused(table, lost)
+
+
+def _refused(table: str, lost: Exception) -> Unavailable:
+    """The error for a table that took no commit. Only of a conflict is it known that it ends without a change."""
+    kind = NoAnswer if isinstance(lost, CommitFailedError) else Unavailable
+    return kind(
         f"the snapshot table {table} refused {_ATTEMPTS} commits: {one_line(lost)}", remedy="run fewer runs at once"
     )
 

@@ -1,16 +1,19 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaProtocolError
 
-from ratchet.contracts.errors import CorruptArtifact, NoAnswer
+from ratchet.contracts.errors import CorruptArtifact, NoAnswer, Unavailable
 from ratchet.contracts.result import Artifact
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
+from tasks.ingest import snapshot_table
 from tasks.ingest.schema import arrow_schema
 from tasks.ingest.snapshot_table import commit, commit_past
 from tasks.ingest.stored_days import file_key
@@ -75,6 +78,30 @@ def test_two_writers_of_one_day_leave_one_of_their_files(tmp_path: Path) -> None
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda files: commit(store, KEY, TABLE, files), rivals))
     assert len(held(store)) == 1
+
+
+@pytest.mark.parametrize(("lasts", "kind"), [(False, NoAnswer), (True, Unavailable)])
+def test_a_table_that_others_keep_changing_is_waited_for_and_one_that_refuses_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Unavailable], *, lasts: bool
+) -> None:
+    store = open_store((tmp_path / "store").as_uri())
+    others = iter([{D1: put(store, tmp_path, D1, number)} for number in range(3)])
+    files = {D2: put(store, tmp_path, D2, 9)}
+    replace = snapshot_table._replace
+
+    def late(table: DeltaTable, *given: Any) -> int:
+        if lasts:
+            raise DeltaProtocolError("this table needs another writer")
+        with monkeypatch.context() as undone:
+            undone.setattr(snapshot_table, "_replace", replace)
+            commit(store, KEY, TABLE, next(others))
+        return replace(table, *given)
+
+    monkeypatch.setattr(snapshot_table, "_ATTEMPTS", 2)
+    monkeypatch.setattr(snapshot_table, "_replace", late)
+    with pytest.raises(kind, match="refused 2 commits") as raised:
+        commit(store, KEY, TABLE, files)
+    assert type(raised.value) is kind
 
 
 def log_of(store: Store, version: int) -> Path:

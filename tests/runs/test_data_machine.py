@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from ratchet.contracts import data_versions, dates, paths, summaries
 from ratchet.contracts.checks import SWITCHES
-from ratchet.contracts.errors import DataRejected, Unavailable
+from ratchet.contracts.errors import DataRejected, NoAnswer
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.request import AsOf, Outcome
 from ratchet.contracts.snapshot import Snapshot
@@ -164,7 +164,7 @@ class Data(RuleBasedStateMachine):
                 purge(self.world.store, "clicks", **given)
         except Killed:
             if any(one.ended is None for one in removals(self.world.store, "clicks")):
-                with pytest.raises(Unavailable, match="has begun and not ended"):
+                with pytest.raises(NoAnswer, match="has begun and not ended"):
                     self._ingest(DAYS[-1], "now")
             purge(self.world.store, "clicks", **given)
         self.purged = True

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, PublishConflict, Unavailable
+from ratchet.contracts.errors import ConfigurationError, CorruptArtifact, NoAnswer, PublishConflict, Unavailable
 from ratchet.contracts.result import PublishedResult
 from ratchet.store.artifacts import fetch, read_bytes
 from ratchet.store.base import Store
@@ -281,7 +281,7 @@ def test_a_manifest_that_was_moved_aside_meanwhile_makes_room_for_ours() -> None
 def test_a_manifest_that_comes_and_goes_is_given_up() -> None:
     store = Restless("restless-for-ever")
     store.visits = 100
-    with pytest.raises(Unavailable, match=r"manifest.json: other processes keep publishing"):
+    with pytest.raises(NoAnswer, match=r"manifest.json: other processes keep publishing"):
         publish(store)
 
 

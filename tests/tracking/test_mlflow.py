@@ -1,6 +1,7 @@
 import multiprocessing
 import sqlite3
 import time
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -8,13 +9,16 @@ from threading import Thread
 import pytest
 from boto3.exceptions import S3UploadFailedError
 from botocore.exceptions import ClientError
-from mlflow.exceptions import RestException
+from mlflow.exceptions import MlflowException, RestException
+from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
 from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
+from ratchet.tracking.file_registry import open_file
 from ratchet.tracking.mlflow import Tracker, _tracking_errors, local_uri, track
+from ratchet.tracking.registry import Version
 from tests.mlflow_server import prepare
 
 TAG = "ratchet.train_fingerprint"
@@ -133,8 +137,43 @@ def test_a_bucket_where_others_keep_writing_is_given_up(
     monkeypatch.setattr("ratchet.tracking.database._TRIES", 2)
     monkeypatch.setattr("ratchet.tracking.database._WAIT_S", 0.0)
     store: Store = BusyStore(prepare(open_store(f"mem://{tmp_path}"), mlflow_database))  # type: ignore[assignment]
-    with pytest.raises(Unavailable, match="other writers kept writing"):
+    with pytest.raises(NoAnswer, match="other writers kept writing"):
         track(store, None, tmp_path, log_one)
+
+
+def test_a_database_that_another_process_has_locked_is_waited_for(tmp_path: Path, mlflow_database: Path) -> None:
+    """As one who copies it. MLflow waits for 20 s, and raises the error of SQLite as this one: a stage ended with 70."""
+    store = prepare(FileStore(tmp_path / "store"), mlflow_database)
+    database = store.root / "mlflow" / "mlflow.db"
+    with closing(sqlite3.connect(database)) as other:
+
+        def work(tracker: Tracker) -> None:
+            log_one(tracker)
+            other.execute("BEGIN IMMEDIATE")
+            try:
+                with closing(sqlite3.connect(database, timeout=0.05)) as ours:
+                    ours.execute("BEGIN IMMEDIATE")
+            except sqlite3.Error as error:
+                raise MlflowException(f"({type(error)}) {error}", TEMPORARILY_UNAVAILABLE) from error
+
+        with pytest.raises(NoAnswer, match=rf"^MLflow's database {database.parent} is locked by another process"):
+            track(store, None, tmp_path, work)
+
+
+def test_a_locked_database_is_waited_for_where_it_is_read_without_mlflow(
+    tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet.tracking.file_registry._BUSY_S", 0.05)
+    store = prepare(FileStore(tmp_path / "store"), mlflow_database)
+    database = store.root / "mlflow" / "mlflow.db"
+    version = Version(number="1", tags={})
+    with closing(sqlite3.connect(database)) as other, open_file(database, "here") as registry:
+        other.execute("BEGIN EXCLUSIVE")
+        assert registry is not None
+        with pytest.raises(sqlite3.OperationalError):
+            registry.mark("notes", version, 1)
+        with pytest.raises(NoAnswer, match=r"^MLflow's database here is locked"), open_file(database, "here"):
+            pass
 
 
 def test_a_bucket_that_does_not_take_the_files_of_a_model_is_waited_for(
