@@ -182,7 +182,7 @@ def index_etags(store: Store) -> dict[str, str]:
 def renew_index(store: Store, pipeline: str) -> bool:
     """Write the document of a pipeline that has runs, if it is lost, damaged or of an older form. Whether it was.
 
-    Not while rows are removed, which changes the records that it repeats: raises Unavailable then.
+    Not while rows are removed, which changes the records that it repeats: raises RowsHeld then.
     """
     with suppress(OtherRelease):  # that release reads it
         if _read(store, pipeline) is None and next(iter(store.list(paths.nights(pipeline))), None) is not None:

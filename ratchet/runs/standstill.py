@@ -21,11 +21,15 @@ _LONGEST_S = 4 * STALE_S
 Pause = Callable[[float], None]
 
 
+class RowsHeld(Unavailable):
+    """Another process removes rows of the pipeline, or keeps them in place. It may do so for hours, and all is well."""
+
+
 @contextmanager
 def only_removal(
     store: Store, pipeline: str, by: str, *, wait_s: float, outlives: bool = False, pause: Pause = time.sleep
 ) -> Iterator[Hold]:
-    """Hold the right to remove rows of a pipeline. Raises Unavailable if another process has it for `wait_s`.
+    """Hold the right to remove rows of a pipeline. Raises RowsHeld if another process has it for `wait_s`.
 
     outlives: while that process is silent, wait also longer, until it counts as dead: on another host nobody sees it.
     """
@@ -39,7 +43,7 @@ def only_removal(
         silent = outlives and last == first and waited_s < _LONGEST_S
         if waited_s > wait_s and not silent:
             who = other.run_id if other else "another process"
-            raise Unavailable(f"{who} holds the rows of {pipeline}", remedy="wait for it, and run the command again")
+            raise RowsHeld(f"{who} holds the rows of {pipeline}", remedy="wait for it, and run the command again")
         pause(_POLL_S)
     try:
         yield hold

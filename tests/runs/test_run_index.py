@@ -32,7 +32,7 @@ from ratchet.runs.run_index import (
     renew_index,
 )
 from ratchet.runs.stage_record import StageRecord
-from ratchet.runs.standstill import only_removal
+from ratchet.runs.standstill import RowsHeld, only_removal
 from ratchet.store.base import Store
 from ratchet.store.documents import read_document
 from ratchet.store.file import FileStore
@@ -362,7 +362,7 @@ def test_an_index_is_renewed_only_where_it_is_not_as_this_release_writes_it(
     assert stored(store) == rebuilt(store, "small")
     store.delete(key)
     monkeypatch.setattr("ratchet.store.lease.BEAT_S", 0.2)
-    with only_removal(store, "small", "ada", wait_s=0.0), pytest.raises(Unavailable, match="holds the rows of small"):
+    with only_removal(store, "small", "ada", wait_s=0.0), pytest.raises(RowsHeld, match="holds the rows of small"):
         renew_index(store, "small")
     assert store.head(key) is None  # a purge deletes it after it has changed the records
     newer = b'{"needs": {"lines": "9.0.0"}}'

@@ -7,9 +7,11 @@ never be shown.
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from threading import Thread
 
 from ratchet.runs.run_index import add_lines, index_etags, renew_index
+from ratchet.runs.standstill import RowsHeld
 from ratchet.store.base import Entry, Store
 from ratchet_airflow import folders
 from ratchet_airflow.alerts.by_hand import root
@@ -49,7 +51,8 @@ class RunIndexes:
     def _work(self, store: Store, names: Collection[str], there: Mapping[str, str]) -> None:
         for name in sorted(names):
             if self._seen.get(name) != there.get(name, ""):
-                with Guard(f"cannot write the index of the runs of {name}"):
+                # A purge of hours is no fault of the watch, which goes on with its heartbeat: a later look writes it.
+                with Guard(f"cannot write the index of the runs of {name}"), suppress(RowsHeld):
                     renew_index(store, name)
                     self._seen[name] = there.get(name, "")
         self._next = [name for name in self._next if name in names] or sorted(names)

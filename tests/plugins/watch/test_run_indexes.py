@@ -12,9 +12,11 @@ from ratchet.contracts.loading import loads
 from ratchet.contracts.run_index import FORM, RunIndex
 from ratchet.runs.run_index import nights, note_plan, rebuilt
 from ratchet.runs.stage_record import StageRecord
+from ratchet.runs.standstill import only_removal
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
+from ratchet_airflow.watch.guard import failures
 from ratchet_airflow.watch.run_indexes import RunIndexes
 from tests.runs.recorded import keep, keep_plan
 from tests.runs.test_requests import DAY, OUTCOMES, SPEC, plan
@@ -60,6 +62,25 @@ def test_an_index_of_a_release_before_is_written_once_also_of_a_retired_pipeline
     store.delete(key)
     looked(indexes, store)
     assert RunIndex.model_validate_json(store.read(key)) == made
+
+
+def test_a_purge_of_hours_is_no_fault_of_the_watch_and_its_index_is_written_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch sent no heartbeat after each look, as long as the purge went on."""
+    monkeypatch.setenv("RATCHET_PIPELINES", str(tmp_path / "none"))
+    monkeypatch.setattr("ratchet.store.lease.BEAT_S", 0.2)
+    store, key, indexes = open_store(str(tmp_path / "store")), paths.run_index("small"), RunIndexes()
+    store.prepare()
+    keep_plan(store, plan(run_id="r"))
+    store.create(key, b"{}")
+    failures()
+    with only_removal(store, "small", "Ada", wait_s=0.0):
+        looked(indexes, store)
+    assert failures() == []
+    assert store.read(key) == b"{}"
+    looked(indexes, store)
+    assert RunIndex.model_validate_json(store.read(key)) == rebuilt(store, "small")
 
 
 def test_a_line_that_the_store_refused_when_the_run_was_planned_and_ended_is_made_again(
