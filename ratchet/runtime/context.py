@@ -1,5 +1,6 @@
 """The input of a stage, its context, and its output."""
 
+import os
 import tempfile
 import time
 from collections import defaultdict
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Self
+from urllib.parse import unquote
 
 from ratchet.contracts import bundle, paths
 from ratchet.contracts.document import Document
@@ -23,6 +25,8 @@ from ratchet.runtime.removed_rows import refuse_later_removal, refuse_removed_ro
 from ratchet.runtime.stage_environment import stage_environment
 from ratchet.store.base import Store
 from ratchet.store.cache import scratch
+from ratchet.store.disk import fault_in_place
+from ratchet.store.file import FileStore
 from ratchet.store.publishing import Transaction, read_manifest
 
 
@@ -76,7 +80,8 @@ class StageContext:
 
         transaction: that of another process, which commits what this one adds.
         If the block raises, what is in the transaction and not published is deleted. Raises ConfigurationError if the
-        bundle is damaged, and what `refuse_removed_rows` raises.
+        bundle is damaged, and what `refuse_removed_rows` raises. An error of a disk from which files of the store or of
+        the source are read in place leaves the block as NoAnswer or Unavailable.
         """
         removals = refuse_removed_rows(store, request)
         with tempfile.TemporaryDirectory(prefix="ratchet-") as private, scratch() as disk:
@@ -103,8 +108,10 @@ class StageContext:
             )
             try:
                 yield context
-            except BaseException:
+            except BaseException as error:
                 context.transaction.abandon()
+                if (fault := fault_in_place(error, _read_in_place(store, request))) is not None:
+                    raise fault from error
                 raise
 
     def commit(self, finished: Finished) -> PublishedResult:
@@ -159,3 +166,10 @@ class StageContext:
             yield
         finally:
             self.timings[name] += time.perf_counter() - start
+
+
+def _read_in_place(store: Store, request: StageRequest) -> list[Path]:
+    """The folders whose files a stage may open where they are, as with Arrow, numpy and polars."""
+    root = request.source_root
+    of_source = [Path(os.path.realpath(unquote(root.removeprefix("file://"))))] if root.startswith("file://") else []
+    return [*([store.root] if isinstance(store, FileStore) else []), *of_source]

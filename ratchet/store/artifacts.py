@@ -11,6 +11,7 @@ from ratchet.contracts.result import Artifact
 from ratchet.contracts.stored import read_stored
 from ratchet.store.base import Store
 from ratchet.store.cache import open_cache
+from ratchet.store.disk import store_errors
 
 _REMEDY = "run again; if an earlier run made it, run that date again, or restore the file from a backup"
 _Model = TypeVar("_Model", bound=Document)
@@ -30,7 +31,11 @@ def fetch(store: Store, artifact: Artifact, scratch: Path) -> Path:
     """
     local = store.local(artifact.key)
     if local is not None:
-        _check(store, artifact, local)
+        try:
+            with store_errors(local):
+                _check(store, artifact, local)
+        except FileNotFoundError:
+            raise missing_error(store, artifact) from None
         return local
     target = scratch / f"{artifact.sha256[:16]}-{artifact.key.rpartition('/')[2]}"
     if target.exists():  # a file gets this name after it is verified

@@ -3,10 +3,11 @@
 import errno
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +26,11 @@ AWAY = frozenset(
     | {errno.ENETUNREACH, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED}
 )
 """Error numbers of a folder on another host that does not answer, as of NFS."""
+_OF_A_DISK = AWAY | {errno.EIO}
+_NAMELESS = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN})
+"""Those that reading a file gives, which names none. The others are rather of a connection that a stage has made."""
+_RUST = re.compile(r"\(os error (\d+)\)")
+"""How libraries in Rust say the number, in their text alone."""
 _RIGHTS = frozenset({errno.EACCES, errno.EPERM})
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 _SHAPE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY})
@@ -76,8 +82,48 @@ def _explain(error: OSError, path: Path) -> RatchetError:
         return Unavailable(what, remedy="mount the store's disk for writing; run again if no retry follows")
     if error.errno in _SHAPE:
         return ConfigurationError(what, remedy="move the file or folder at this path of the store away")
-    kind = NoAnswer if error.errno in AWAY else Unavailable
+    kind = disk_fault(error) or Unavailable
     return kind(what, remedy="check the store's disk and the system's log; run again if no retry follows")
+
+
+def disk_fault(error: BaseException) -> type[Unavailable] | None:
+    """The kind of error that it is if a disk, or the host that it is on, did not give a file; None if it is another.
+
+    Such an error says nothing of what the file has in it.
+    """
+    number = _number(error)
+    if number not in _OF_A_DISK:
+        return None
+    return NoAnswer if number in AWAY else Unavailable
+
+
+def fault_in_place(error: BaseException, folders: Sequence[Path]) -> Unavailable | None:
+    """What an error of a library means that reads files of these folders in place; None if it is not of their disks.
+
+    An error that names a file elsewhere is of another disk, such as that of this machine. The error of opening a file
+    names it, and that of reading it does not.
+    """
+    kind = disk_fault(error)
+    if kind is None or not folders:
+        return None
+    name = getattr(error, "filename", None)
+    if isinstance(name, str | bytes | os.PathLike):
+        place = Path(os.path.realpath(os.fsdecode(name)))
+        if not any(place.is_relative_to(folder) for folder in folders):
+            return None
+    elif _number(error) not in _NAMELESS:
+        return None
+    return kind(
+        f"a file below {' or '.join(map(str, folders))} cannot be read now: {error}",
+        remedy="check the disk of the store or of the source, and the system's log; run again if no retry follows",
+    )
+
+
+def _number(error: BaseException) -> int | None:
+    if not isinstance(error, OSError):
+        return None
+    said = _RUST.search(str(error)) if error.errno is None else None
+    return int(said[1]) if said else error.errno
 
 
 def link_error(key: str, uri: str) -> ConfigurationError:

@@ -58,7 +58,9 @@ class FileStore(Store):
 
     def _have_root(self) -> None:
         """Whatever writes first, be it an alert or a mark, prepares the root: stages have to write there too."""
-        if not self._root.exists() or (os.geteuid() == 0 and self.owner()[0] == 0):
+        with store_errors(self._root):
+            is_there = self._root.exists()
+        if not is_there or (os.geteuid() == 0 and self.owner()[0] == 0):
             self.prepare()
 
     def owner(self) -> tuple[int, int]:
@@ -200,7 +202,8 @@ class FileStore(Store):
     def local(self, key: str) -> Path | None:
         """The path of the file, if it exists."""
         path = self._path(key)
-        return path if path.is_file() else None
+        with store_errors(path):
+            return path if path.is_file() else None
 
     def table(self, key: str) -> tuple[str, dict[str, str]]:
         """The folder's path; there are no options."""
@@ -211,9 +214,11 @@ class FileStore(Store):
         """Does nothing unless the process runs as root."""
         folder = check_prefix(prefix)
         top = self._path(folder[:-1]) if folder else self._root
-        if os.geteuid() != 0 or not top.exists():
+        if os.geteuid() != 0:
             return
         with store_errors(top):
+            if not top.exists():
+                return
             owner = self._root.stat()
             for path in (*reversed(top.relative_to(self._root).parents), top.relative_to(self._root)):
                 set_owner(self._root / path, owner)

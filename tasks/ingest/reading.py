@@ -1,6 +1,5 @@
 """Source files as record batches of the declared columns: Parquet, CSV and JSON lines."""
 
-import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,8 +14,7 @@ import pyarrow.parquet as pq
 
 from ratchet.contracts.columns import LISTS, ColumnType
 from ratchet.contracts.csv_format import CsvFormat
-from ratchet.contracts.errors import NoAnswer, Unavailable
-from ratchet.store.disk import AWAY
+from ratchet.store.disk import disk_fault
 from tasks.ingest import json_lines
 from tasks.ingest.csv_files import read_csv
 from tasks.ingest.csv_remedies import remedy_of
@@ -27,7 +25,6 @@ from tasks.ingest.writing import rows_at_once
 
 _PARQUET_MAGIC = b"PAR1"
 _ANY_CSV = CsvFormat()
-_OF_THE_DISK = AWAY | {errno.EIO}
 _SHOWN = 300
 """Characters of an error of Arrow, which shows a whole row."""
 
@@ -61,7 +58,7 @@ def read(
             else:
                 yield from read_csv(path, day, name, columns, traits, csv, codes)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeError, OSError) as error:
-            if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+            if disk_fault(error) is not None:
                 raise
             message = str(error).partition("\n")[0]
             kind = "Parquet" if name.endswith(".parquet") else "JSON lines" if lines else "Parquet or CSV"
@@ -76,9 +73,8 @@ def _disk_of_source(day: date, name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _OF_THE_DISK:
+        if (kind := disk_fault(error)) is None:
             raise
-        kind = NoAnswer if error.errno in AWAY else Unavailable
         said = f"{day}: {name} cannot be read now: {os.strerror(error.errno or 0)}"
         raise kind(said, remedy="check the disk of the source; run again if no retry follows") from error
 

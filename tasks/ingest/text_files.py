@@ -5,6 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.store.disk import disk_fault
+
 BEGIN = 1 << 20
 """Bytes of the text by which a file is recognised."""
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
@@ -23,10 +25,12 @@ def open_text(path: Path) -> Any:
 
 
 def beginning(path: Path) -> bytes:
-    """The first bytes of a file's text; none if it cannot be read."""
+    """The first bytes of a file's text; none if it is no text. Raises OSError if the disk does not give them."""
     try:
         with open_text(path) as stream:
             begin: bytes = stream.read(BEGIN)
             return begin
-    except OSError:
+    except OSError as error:
+        if disk_fault(error) is not None:
+            raise
         return b""

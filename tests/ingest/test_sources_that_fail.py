@@ -61,6 +61,25 @@ def test_a_disk_that_fails_while_a_file_is_read_says_nothing_about_its_rows(
     assert type(raised.value) is kind
 
 
+def test_a_disk_that_fails_where_the_form_of_a_file_is_looked_for_refuses_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its first bytes, JSON lines were taken for CSV."""
+    file, stream, fails = tmp_path / "rows", pa.input_stream, iter([True])
+
+    def stale(*given: Any, **named: Any) -> Any:
+        if next(fails, False):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return stream(*given, **named)
+
+    file.write_text('{"clicked": 1}\n')
+    monkeypatch.setattr(pa, "input_stream", stale)
+    day, columns = date(2026, 11, 20), {"clicked": "int64"}
+    with pytest.raises(NoAnswer, match=r"^2026-11-20: rows cannot be read now"):
+        list(read(file, day=day, name=file.name, columns=columns, traits=SourceTraits()))
+    assert sum(len(batch) for batch in read(file, day=day, name=file.name, columns=columns, traits=SourceTraits())) == 1
+
+
 MANY = HEADER + ROW * 40_000
 """More than the rows by which the form of a file is recognised."""
 REFUSED = {

@@ -8,11 +8,16 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
+from ratchet.contracts.fingerprint import digest
+from ratchet.contracts.result import Artifact
 from ratchet.store import disk
+from ratchet.store.artifacts import fetch
+from ratchet.store.disk import fault_in_place
 from ratchet.store.file import FileStore
 
 ROOT = os.geteuid() == 0
@@ -230,6 +235,51 @@ def test_a_folder_on_another_host_that_does_not_answer_is_told_from_a_broken_dis
     with pytest.raises(Unavailable) as raised:
         store.read("a")
     assert type(raised.value) is kind
+
+
+def test_a_folder_on_another_host_is_waited_for_also_where_a_file_is_read_in_place(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.create("a", b"1")
+    artifact = Artifact(key="a", sha256=digest(b"1"), bytes=1)
+
+    def away(*_: object, **__: object) -> Any:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", away)
+        with pytest.raises(NoAnswer, match="/a: Stale file handle"):
+            fetch(store, artifact, store.root)
+    monkeypatch.setattr(Path, "stat", away)
+    with pytest.raises(NoAnswer, match="/a: Stale file handle"):
+        store.local("a")
+    with pytest.raises(NoAnswer, match="Stale file handle"):
+        store.create("b", b"1")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(errno.ESTALE, "gone", "/srv/store/a"), NoAnswer),
+        (OSError(errno.EIO, "broken", b"/srv/store/a"), Unavailable),
+        (OSError(errno.ECONNREFUSED, "refused", "/srv/store/a"), NoAnswer),
+        (OSError(errno.ESTALE, "gone", "/srv/stored/a"), None),
+        (OSError(errno.EIO, "broken", "/tmp/a"), None),
+        (OSError(errno.ESTALE, "read"), NoAnswer),
+        (OSError(errno.EIO, "[Errno 5] Error reading bytes from file"), Unavailable),
+        (OSError("Stale file handle (os error 116): /srv/store/a"), NoAnswer),
+        (OSError(errno.ECONNREFUSED, "refused"), None),
+        (OSError(errno.ENOENT, "absent", "/srv/store/a"), None),
+        (OSError("no number"), None),
+        (ValueError("(os error 116)"), None),
+    ],
+)
+def test_an_error_of_a_library_is_one_of_the_disk_by_its_number_and_its_file(
+    error: Exception, kind: type[Unavailable] | None
+) -> None:
+    found = fault_in_place(error, [Path("/srv/store")])
+    assert (type(found) if found is not None else None) is kind
+    assert fault_in_place(error, []) is None
 
 
 def test_missing_rights_are_reported_with_the_user(tmp_path: Path, outsider: None) -> None:
