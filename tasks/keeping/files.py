@@ -1,6 +1,7 @@
 """The files of a pipeline's days in its tables: which hold rows of a key, and what takes the place of each."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from ratchet.contracts.result import Artifact
 from ratchet.contracts.snapshot import SnapshotDay
 from ratchet.contracts.snapshot_index import HeldDay, SnapshotIndex
 from ratchet.store.base import Entry, Store
+from ratchet.store.disk import disk_fault
 from ratchet.store.sealed import replace_sealed, unseal
 from tasks.ingest.purged_rows import count_hits, hits, rest, searched
 from tasks.ingest.stored_days import file_key, table_file
@@ -60,22 +62,37 @@ def at_hand(store: Store, key: str, scratch: Path) -> Path:
     return target
 
 
+@contextmanager
+def opened(store: Store, file: TableFile, scratch: Path) -> Iterator[Path]:
+    """A local file with the bytes of one of these. An error of the disk says nothing of what is in it."""
+    path = at_hand(store, file.entry.key, scratch)
+    try:
+        yield path
+    except OSError as error:
+        if (kind := disk_fault(error)) is None:
+            raise
+        raise kind(
+            f"{store.uri}/{file.entry.key} cannot be read now: {error}",
+            remedy="check the disk and the system's log, and run the command again",
+        ) from error
+
+
 def search(
     store: Store, files: Sequence[TableFile], purges: Mapping[str, Sequence[Removal]], scratch: Path
 ) -> tuple[list[FoundDay], list[TableFile]]:
     """The files with rows of a key, and those that do not have its column, or have lists in it.
 
-    purges: of each table. Raises CorruptArtifact for a damaged file.
+    purges: of each table. Raises CorruptArtifact for a damaged file, and what `opened` raises.
     """
     found, without = [], []
     for file in files:
-        path = at_hand(store, file.entry.key, scratch)
         try:
-            footer = pq.read_metadata(path)
-            if not searched(footer.schema.to_arrow_schema(), purges[file.table]):
-                without.append(file)
-            elif rows := count_hits(path, purges[file.table]):
-                found.append(FoundDay(file, rows, footer.num_rows))
+            with opened(store, file, scratch) as path:
+                footer = pq.read_metadata(path)
+                if not searched(footer.schema.to_arrow_schema(), purges[file.table]):
+                    without.append(file)
+                elif rows := count_hits(path, purges[file.table]):
+                    found.append(FoundDay(file, rows, footer.num_rows))
         except (pa.ArrowException, OSError) as error:
             raise CorruptArtifact(
                 f"{store.uri}/{file.entry.key} cannot be searched: {error}",
@@ -88,8 +105,8 @@ def without_rows(
     store: Store, found: FoundDay, known: SnapshotDay, purges: Sequence[Removal], scratch: Path
 ) -> RemovedDay:
     """Store what is left of a file beside it. known: the day as it was published."""
-    path = at_hand(store, found.file.entry.key, scratch)
-    written = rest(path, pq.read_schema(path), purges, scratch / "rest.parquet")
+    with opened(store, found.file, scratch) as path:
+        written = rest(path, pq.read_schema(path), purges, scratch / "rest.parquet")
     key = file_key(found.file.table, found.file.day, written.sha256)
     store.upload(written.path, key)
     file = Artifact(key=key, sha256=written.sha256, bytes=written.bytes, rows=written.rows)
@@ -104,9 +121,9 @@ def without_rows(
 
 def removed_rows(store: Store, file: TableFile, purges: Sequence[Removal], scratch: Path) -> pa.Table:
     """The rows of a key in a file."""
-    with pq.ParquetFile(at_hand(store, file.entry.key, scratch)) as opened:
-        batches = [batch.filter(hits(batch, purges)) for batch in opened.iter_batches()]
-        return pa.Table.from_batches(batches, opened.schema_arrow)
+    with opened(store, file, scratch) as path, pq.ParquetFile(path) as rows:
+        batches = [batch.filter(hits(batch, purges)) for batch in rows.iter_batches()]
+        return pa.Table.from_batches(batches, rows.schema_arrow)
 
 
 def indexes(store: Store, pipeline: str, *, repair: bool = False) -> Iterator[tuple[str, SnapshotIndex, str]]:

@@ -19,7 +19,7 @@ from ratchet.runtime.held_days import table_of
 from ratchet.store.base import Store
 from tasks.ingest.purged_rows import as_read, hits, searched
 from tasks.ingest.schema import ARROW
-from tasks.keeping.files import FoundDay, TableFile, at_hand
+from tasks.keeping.files import FoundDay, TableFile, opened
 
 
 class KeyColumn(NamedTuple):
@@ -147,9 +147,9 @@ def texts_in(
     texts: set[str] = set()
     for one in found:
         of_table = purges[one.file.table]
-        with pq.ParquetFile(at_hand(store, one.file.entry.key, folder)) as opened:
-            names = sorted(searched(opened.schema_arrow, of_table))
-            for batch in opened.iter_batches(columns=names):
+        with opened(store, one.file, folder) as path, pq.ParquetFile(path) as file:
+            names = sorted(searched(file.schema_arrow, of_table))
+            for batch in file.iter_batches(columns=names):
                 rows = batch.filter(hits(batch, of_table))
                 for name in names:
                     texts.update(text.as_py() for text in pc.unique(pc.cast(rows.column(name), pa.string())))
