@@ -9,18 +9,24 @@ A change here violates the promise of the project when a request is signed with 
 
 import configparser
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
 
 from botocore.credentials import CredentialProvider, CredentialResolver, Credentials, ReadOnlyCredentials
 from botocore.exceptions import BotoCoreError
 from botocore.session import Session
 
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
 _SHARED_FILE = "shared-credentials-file"
 """What botocore calls the way to such keys."""
 MOMENT_S = 0.05
 """Seconds in which a file that has changed must stay as it is: a program may write it in place, in parts."""
+_REFUSED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN})
 FRESH_S = 60.0
 """Seconds after a change of the keys in which a service that does not know them may know them soon."""
 
@@ -35,6 +41,21 @@ def follow_keys(session: Session) -> None:
         found = Session(profile=session.profile).get_credentials()
         if found is not None and found.method == _SHARED_FILE:
             session.register_component("credential_provider", CredentialResolver([_Provider(place, profile)]))
+
+
+def ask_heads_again(client: "S3Client") -> None:
+    """Let a client ask each HEAD once more whose refusal has a status alone, whatever calls it and gave the keys.
+
+    The refusal may be of keys that have been renewed since, such as a role's: the next request has the new ones.
+    """
+    for operation in ("HeadObject", "HeadBucket"):
+        client.meta.events.register_first(f"needs-retry.s3.{operation}", _once_more)  # type: ignore[arg-type] # what it returns is used
+
+
+def _once_more(response: tuple[Any, object] | None, attempts: int, **_: object) -> float | None:
+    """For how many seconds botocore waits before it signs the request again; None: it does what it does otherwise."""
+    refused = response is not None and response[0].status_code in _REFUSED
+    return 0.0 if refused and attempts == 1 else None
 
 
 class RenewedKeys(Credentials):

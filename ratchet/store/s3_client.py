@@ -32,7 +32,7 @@ from urllib3.exceptions import HTTPError
 
 from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError
 from ratchet.store.bucket_service import service_of
-from ratchet.store.renewed_keys import RenewedKeys, follow_keys
+from ratchet.store.renewed_keys import RenewedKeys, ask_heads_again, follow_keys
 from ratchet.store.rewritten_files import whole
 
 if TYPE_CHECKING:
@@ -127,6 +127,7 @@ class Connection:
             region = self._session.region_name or "us-east-1"
             address = service.endpoint if service.profile else None
             self.client: S3Client = self._session.client("s3", region_name=region, config=config, endpoint_url=address)
+            ask_heads_again(self.client)
         except (BotoCoreError, ValueError) as error:
             raise ConfigurationError(f"S3 cannot be set up: {error}", remedy="correct the AWS settings") from error
 

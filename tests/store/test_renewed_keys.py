@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,30 @@ def test_new_keys_that_are_refused_may_be_half_a_file(
     assert isinstance(connection.explain(refused), Unavailable)
     monkeypatch.setattr(renewed_keys, "FRESH_S", 0.0)
     assert isinstance(connection.explain(refused), ConfigurationError)
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_keys_of_a_role_that_were_renewed_between_two_requests_make_no_refusal_final(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """S3 says of a HEAD no more than that it is refused; a list after it has the new keys, and is answered."""
+    refused = list[str]()
+
+    def refuse(method: str, path: str, *_: object) -> Refusal | None:
+        if method != "HEAD" or refused:
+            return None
+        refused.append(path)
+        return status, b""
+
+    with s3_proxy(s3.endpoint, refuse=refuse) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+        store = open_store(f"s3://{s3.bucket}/{uuid.uuid4().hex}")
+        assert store.create("a", b"1")
+        last = partial(store.delete, "a")
+        for call in (store.prepare, partial(store.head, "a"), partial(store.download, "a", tmp_path / "a"), last):
+            refused.clear()
+            call()
+            assert len(refused) == 1
 
 
 def test_keys_that_were_renewed_after_a_refusal_with_a_status_alone_are_tried_again(

@@ -152,9 +152,7 @@ def test_expired_credentials_and_a_wrong_clock_are_seen_where_an_answer_has_a_st
     store = open_store(s3_uri)
     store.create("a", b"1")
     for call in (store.prepare, lambda: store.head("a"), lambda: store.download("a", tmp_path / "a")):
-        faults[:] = 3 * [
-            fault
-        ]  # of the HEAD request, of botocore's look for another region, and of ours for the reason
+        faults[:] = 20 * [fault]  # HEAD requests are repeated, botocore looks for another region, and we for the reason
         with pytest.raises(Unavailable) as raised:
             call()
         assert raised.value.remedy == f"{remedy}; run again if no retry follows"
