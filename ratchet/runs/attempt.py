@@ -253,7 +253,8 @@ class Attempt:
         found = work.result()
         if found is None and self.lost and not self._stopping:
             return None
-        if (error is not None and not (self.lost and found)) or found is None:
+        gone = isinstance(error, JobGone)  # what it has published before is whole: the lease was ours
+        if found is None or (error is not None and not (self.lost or gone)):
             failure = with_log(work, with_remedy(work, error or no_result(work.request)), self.log)
             self._ended = "" if self.lost else ended
             if found is None and not self._keep:

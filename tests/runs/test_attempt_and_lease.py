@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import DataRejected, NoAnswer, Preempted, RatchetError, Unavailable
+from ratchet.contracts.errors import DataRejected, JobGone, NoAnswer, Preempted, RatchetError, Unavailable
 from ratchet.contracts.request import RunPlan
 from ratchet.runners.following import Leave
 from ratchet.runners.job import Job
@@ -341,6 +341,32 @@ def test_a_preempted_process_goes_on_in_the_same_attempt(
     assert starts.read_text() == 20 * "x"
     assert messages.count("ready") == 20
     assert sum("it goes on at once" in message for message in messages) == 19
+
+
+@pytest.mark.parametrize("publishes", [True, False])
+def test_a_job_that_somebody_removes_has_done_its_work_if_its_result_is_published(
+    store: MemoryStore, messages: list[str], *, publishes: bool
+) -> None:
+    """As `docker container prune` does, between the end of a stage and the look at how it ended: it used a try."""
+    work = running(training(store, made(store)), "import time; print('ready', flush=True); time.sleep(60)")
+    runner = ProcessRunner()
+
+    def listen(event: Event) -> None:
+        messages.append(event.message)
+        if event.message == "ready":
+            if publishes:
+                publish(work, work.attempt)
+            for handle in runner.find({}):
+                runner.remove(handle)
+
+    ours = Attempt(work, runner, on_event=listen)
+    if publishes:
+        outcome = ours.compute()
+        assert (outcome.state, outcome.cached) == ("done", False)
+    else:
+        with pytest.raises(JobGone):
+            ours.compute()
+    assert holder_of(store, work.lease) is None
 
 
 @pytest.mark.parametrize("call", ["delete", "read"])
