@@ -1,7 +1,8 @@
 """A worker whose wall clock jumps: `python -m tests.faults.jumping_night FOLDER`, under jumping_clock.c.
 
 It runs the first stages of two nights, in which the clocks change, and prints what came of them as JSON. Before each stage
-the clock jumps by an hour, and back at the stage's first line.
+the clock jumps by an hour, and back at the stage's first line; it jumps again once the stage has published, before its
+end is recorded, and back after that.
 """
 
 import json
@@ -74,7 +75,8 @@ def _night(folder: Path, runner: WarmRunner, clock: Clock, day: str) -> dict[str
     ended: dict[Stage, Outcome] = {}
     for stage in STAGES:
         clock.jump(by)
-        ended[stage] = attempt_stage(plan, stage, runner, name=stage + day, on_event=_once(lambda: clock.jump(-by)))
+        ended[stage] = attempt_stage(plan, stage, runner, name=stage + day, on_event=_jumps(clock, by))
+        clock.jump(-by)
     results = {stage: one.result for stage, one in ended.items() if one.result is not None}
     return {
         "days": [str(one.day) for one in summaries.snapshot(results["ingest"]).days],
@@ -84,9 +86,16 @@ def _night(folder: Path, runner: WarmRunner, clock: Clock, day: str) -> dict[str
     }
 
 
-def _once(act: Callable[[], None]) -> Callable[[Event], None]:
-    acts = [act]
-    return lambda _: acts.pop()() if acts else None
+def _jumps(clock: Clock, by: int) -> Callable[[Event], None]:
+    """Back at the first line of a stage, and once more at that of its result."""
+    heard: list[Event] = []
+
+    def hear(event: Event) -> None:
+        heard.append(event)
+        if len(heard) == 1 or event.name == "published":
+            clock.jump(-by if len(heard) == 1 else by)
+
+    return hear
 
 
 def _timeouts(clock: Clock) -> list[tuple[bool, float]]:

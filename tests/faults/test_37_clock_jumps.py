@@ -31,7 +31,7 @@ def test_dates_durations_timeouts_and_leases_do_not_follow_the_clock(tmp_path: P
     ran = subprocess.run(worker, env=os.environ | moved, capture_output=True, text=True, timeout=280, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
     found = json.loads(ran.stdout.splitlines()[-1])
-    assert found["jumps"] == len(NIGHTS) * len(STAGES) * 2 + 2 + 3  # all were seen: of stages, timeouts and leases
+    assert found["jumps"] == len(NIGHTS) * len(STAGES) * 4 + 2 + 3  # all were seen: of stages, timeouts and leases
     for night, seen in found["nights"].items():
         last = date.fromisoformat(night)
         assert seen["days"] == [str(last - timedelta(days=back)) for back in reversed(range(DAYS))]
