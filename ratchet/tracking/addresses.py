@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, NoAnswer
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 
 ARTIFACTS = f"{paths.TRACKING}/artifacts"
 """The key of the artifacts in a store."""
@@ -30,7 +30,7 @@ def rebase(database: Path, artifacts: str) -> int:
 
     Nobody else may write to the database meanwhile. A database without tables is left alone, and so is a file that is
     none: what opens it for its content names it. Raises ConfigurationError for one that has to be changed and cannot be
-    written; NoAnswer for one that is locked.
+    written; NoAnswer for one that is locked, Unavailable for one whose bytes the disk does not give.
     """
     if not database.is_file() or not database.stat().st_size:
         return 0
@@ -39,6 +39,8 @@ def rebase(database: Path, artifacts: str) -> int:
     except sqlite3.OperationalError as error:
         if is_locked(error):
             raise locked(str(database)) from error
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
+            raise not_given(str(database)) from error
         raise ConfigurationError(
             f"{database}: {error}; its addresses are of another place, as the store was moved or copied",
             remedy="let this process write it, once; then it may be read-only",
@@ -59,6 +61,14 @@ def locked(address: str) -> NoAnswer:
     return NoAnswer(
         f"MLflow's database {address} is locked by another process",
         remedy="end what holds it, such as a backup; run again if no retry follows",
+    )
+
+
+def not_given(address: str) -> Unavailable:
+    """The error for a database whose disk, or the host that it is on, did not give its bytes."""
+    return Unavailable(
+        f"MLflow's database {address} cannot be read now: disk I/O error",
+        remedy="check the disk of the store, and the system's log; run again if no retry follows",
     )
 
 

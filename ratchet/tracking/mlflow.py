@@ -24,7 +24,7 @@ from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 from ratchet.store.base import Store
 from ratchet.store.disk import FULL, lock_folder, make_folders
 from ratchet.store.file import FileStore
-from ratchet.tracking.addresses import ARTIFACTS, locked, rebase
+from ratchet.tracking.addresses import ARTIFACTS, locked, not_given, rebase
 from ratchet.tracking.database import edit_in_bucket
 from ratchet.tracking.rest import refused_login
 
@@ -217,7 +217,7 @@ def _said_by_bucket(error: Exception) -> str:
 
 @contextmanager
 def _database_errors(address: str) -> Iterator[None]:
-    """Turn an error of a full disk or a locked database, in MLflow, its database's library or here, into ours."""
+    """Turn an error of a disk or of a lock of a database, in MLflow, its database's library or here, into ours."""
     try:
         yield
     except Exception as error:
@@ -225,6 +225,8 @@ def _database_errors(address: str) -> Iterator[None]:
         while found is not None:
             if any(text in str(found) for text in _LOCKED):
                 raise locked(address) from error
+            if "disk I/O error" in str(found):
+                raise not_given(address) from error
             if "database or disk is full" in str(found) or getattr(found, "errno", None) in FULL:
                 raise Unavailable(
                     f"MLflow at {address}: the disk is full",

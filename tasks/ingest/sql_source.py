@@ -1,6 +1,7 @@
 """Reads the rows of one day from a database."""
 
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -14,7 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from ratchet.contracts.columns import ColumnType
 from ratchet.contracts.environment import variable
-from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError, Unavailable
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.source import SqlSource
 from ratchet.contracts.source_uri import database_place
@@ -25,6 +26,7 @@ from tasks.ingest.sql_rows import Bounds, MixedTypes, first_rows, rows
 from tasks.ingest.traits import SourceTraits
 
 _NAME = "source.query"
+_DISK = "check the disk of the source; run again if no retry follows"
 _DRIVERS = "postgresql+psycopg://, duckdb:/// or sqlite:///"
 """Of the stage image."""
 _READ_ONLY: dict[str, dict[str, Any]] = {"duckdb": {"read_only": True}}
@@ -140,7 +142,14 @@ def _explain(error: Exception, source: SqlSource, key: str) -> RatchetError:
     message = hide(_SERVERS_OWN.sub("", str(cause)).partition("\n")[0], source.uri)
     if _is_of_the_server(cause, message):
         return NoAnswer(f"source.uri: the database {source.uri!r} does not answer: {message}")
+    if _is_of_the_disk(cause):
+        return Unavailable(f"source.uri: the database {source.uri!r} cannot be read now: {message}", remedy=_DISK)
     return ConfigurationError(f"{key}: {message}", remedy="correct the query, or the rights of its user")
+
+
+def _is_of_the_disk(cause: object) -> bool:
+    """Whether SQLite got no bytes of its file. It does not say whether a disk is broken, or its host is away."""
+    return isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
 
 
 def _is_of_the_server(cause: Any, message: str) -> bool:

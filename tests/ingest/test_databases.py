@@ -2,9 +2,12 @@
 
 import re
 import sqlite3
+import subprocess
+import sys
 import time
 import zoneinfo
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from ratchet.runtime.held_days import table_of
 from ratchet.runtime.sources import list_days
 from tasks.ingest.sql_source import changes, read_query
 from tasks.ingest.traits import SourceTraits
+from tests.faults.strace import ROOT, STRACE, needs_strace
 from tests.world import LAST, World, clicks
 
 DAY = date(2026, 10, 25)
@@ -200,6 +204,37 @@ def test_what_is_wrong_with_a_query_is_said_in_one_line(
     (tmp_path / "x.db").write_bytes(b"no database")
     with pytest.raises(Unavailable, match="does not answer"):
         read(uri, "select 1 as id where :date is not null", {"id": "int64"}, monkeypatch)
+
+
+READS = """
+import sys
+from ratchet.contracts.source import SqlSource
+from ratchet.runtime.logs import StageLog
+from tasks.ingest.sql_source import read_query
+from tasks.ingest.traits import SourceTraits
+from tests.ingest.test_databases import DAY, END, START
+
+source = SqlSource(kind="sql", uri="${RATCHET_SOURCE_DATABASE}", query="select id from n where :date is not null")
+try:
+    list(read_query(source, DAY, (START, END), {"id": "int64"}, SourceTraits()))
+except Exception as error:
+    sys.exit(int(StageLog("ingest").failure(error)))
+"""
+
+
+@needs_strace
+def test_a_file_of_sqlite_whose_disk_fails_is_no_fault_of_the_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("create table n as select 1 as id")
+    monkeypatch.setenv("RATCHET_SOURCE_DATABASE", f"sqlite:///{path}")
+    command = [STRACE or "strace", "-f", "-o", tmp_path / "log", "-P", path, "-e", "inject=pread64,read:error=ESTALE"]
+    ended = subprocess.run(
+        [*command, sys.executable, "-c", READS], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert (ended.returncode, "cannot be read now: disk I/O error" in ended.stdout) == (69, True), ended
 
 
 def test_a_night_of_a_database_reads_its_own_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +21,7 @@ from ratchet.store.opening import open_store
 from ratchet.tracking.file_registry import open_file
 from ratchet.tracking.mlflow import Tracker, _tracking_errors, local_uri, track
 from ratchet.tracking.registry import Version
+from tests.faults.strace import STRACE, needs_strace
 from tests.mlflow_server import prepare
 
 TAG = "ratchet.train_fingerprint"
@@ -158,6 +161,32 @@ def test_a_database_that_another_process_has_locked_is_waited_for(tmp_path: Path
 
         with pytest.raises(NoAnswer, match=rf"^MLflow's database {database.parent} is locked by another process"):
             track(store, None, tmp_path, work)
+
+
+ASKS = """
+import sys
+from pathlib import Path
+from ratchet.runtime.logs import StageLog
+from ratchet.store.opening import open_store
+from ratchet.tracking.use_registry import use_registry
+
+store, scratch = open_store(sys.argv[1]), Path(sys.argv[1])
+try:
+    use_registry(store, None, scratch, lambda registry: registry.champion("notes"))
+except Exception as error:
+    sys.exit(int(StageLog("register").failure(error)))
+"""
+
+
+@needs_strace
+def test_a_database_whose_disk_fails_is_no_fault_of_the_settings(tmp_path: Path, mlflow_database: Path) -> None:
+    store = prepare(FileStore(tmp_path / "store"), mlflow_database)
+    path = store.root / "mlflow" / "mlflow.db"
+    command = [STRACE or "strace", "-f", "-o", tmp_path / "log", "-P", path, "-e", "inject=pread64,read:error=ESTALE"]
+    ended = subprocess.run(
+        [*command, sys.executable, "-c", ASKS, store.root], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, "cannot be read now: disk I/O error" in ended.stdout) == (69, True), ended
 
 
 def test_a_locked_database_is_waited_for_where_it_is_read_without_mlflow(
