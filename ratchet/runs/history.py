@@ -58,6 +58,21 @@ def plan_of(store: Store, pipeline: str, run_id: str) -> RunPlan | None:
         return None
 
 
+def plan_to_follow(store: Store, pipeline: str, run_id: str) -> RunPlan | None:
+    """The plan of a run, or of a rebuild of a version: of whatever has containers. None for an unknown one."""
+    if (found := plan_of(store, pipeline, run_id)) is not None:
+        return found
+    try:
+        return read_document(store, rebuild_plan(pipeline, run_id), RunPlan)
+    except FileNotFoundError:
+        return None
+
+
+def rebuild_plan(pipeline: str, run_id: str) -> str:
+    """The key of what a rebuild of a version set out to do. It is no plan of a run: a rebuild is no run of its date."""
+    return paths.kept(pipeline, run_id, paths.REPRODUCTION, paths.last(paths.plan(pipeline, run_id)))
+
+
 def is_planned(store: Store, pipeline: str, run_id: str) -> bool:
     """Whether a run has a plan, readable or not. False for what is no name of a run."""
     try:

@@ -17,7 +17,7 @@ from ratchet.contracts.request import StageRequest
 from ratchet.contracts.stored import read_stored
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import EngineSilent
-from ratchet.runs.history import plan_of
+from ratchet.runs.history import plan_to_follow
 from ratchet.runs.left_elsewhere import answer
 from ratchet.runs.left_job import Follower, Why
 from ratchet.runs.passed_lines import PassedLines
@@ -134,7 +134,7 @@ class _LeftJob(Thread):
     def _follow(self) -> Why:
         where = left_paths.job(self._place)
         request = read_stored(StageRequest, self._store.read(where), where=where)
-        plan = plan_of(self._store, request.spec.name, request.run_id)
+        plan = plan_to_follow(self._store, request.spec.name, request.run_id)
         if plan is None:
             raise Unavailable(f"the plan of run {request.run_id} is not in the store")
         name = f"{request.attempt}-{token_hex(2)}"

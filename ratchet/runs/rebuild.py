@@ -2,17 +2,20 @@
 
 The pipeline's files come from the bundle, the rows from the files of the snapshot. Features, training and scores are
 computed by the stages themselves. There is no registration, no ledger, no record of a day, and no mark by which a later
-run would take the results for its own.
+run would take the results for its own. A process of it that ends is followed by another one, a later turn, which finds
+what there is. See docs/adr/082.
 
 A change here violates the promise of the project when a rebuild reads a source, reuses what the version's own run has
 published, or leaves a trace in what decides about production.
 """
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from ratchet.contracts import paths
 from ratchet.contracts.accumulation import Segment
@@ -28,21 +31,27 @@ from ratchet.contracts.version_record import VersionRecord
 from ratchet.runners.runner import Runner
 from ratchet.runs.attempt import Attempt
 from ratchet.runs.events import Event
+from ratchet.runs.history import plan_to_follow, rebuild_plan
 from ratchet.runs.ingredients import computed
-from ratchet.runs.work import Work
+from ratchet.runs.left_job import left_work
+from ratchet.runs.outcomes import outcome_of
+from ratchet.runs.turn import Turn, end_of_other_code
+from ratchet.runs.work import OnEvent, Work
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
 from ratchet.store.checkpoint_folder import delete_checkpoints
-from ratchet.store.publishing import find_result
+from ratchet.store.documents import replace_document
+from ratchet.store.publishing import discard_damaged, find_result
+from ratchet.store.renewal import renew
 from ratchet.store.sealed import seal
 
 OnStage = Callable[[Stage, Outcome | None], None]
 OnStageEvent = Callable[[Stage, Event], None]
-_RECORDED = "recorded"
+_RECORDED, _BECAUSE = "recorded", "rebuilt"
 
 
 class Rebuild:
-    """A rebuild of a version. run_id: of its run. results: what the stages have published so far.
+    """A rebuild of a version, in one of its turns. run_id: of its run. results: what the stages have published so far.
 
     image: the digest of the stage image, None for processes. parent: what its training begins with, if not with random
     weights.
@@ -52,19 +61,23 @@ class Rebuild:
         self,
         store: Store,
         record: VersionRecord,
+        turn: Turn,
         *,
         image: str | None,
         started_by: str = "",
         parent: Parent | None = None,
     ) -> None:
-        now = datetime.now(UTC)
-        self.run_id = f"reproduction-{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
+        self.run_id = turn.run_id(record)
         self.results: dict[Stage, StageResult] = {}
-        self._store, self._record = store, record
+        self._store, self._record, self._turn = store, record, turn
         self._attempt: Attempt | None = None
         self._stopping = False
-        self._plan = RunPlan(
+        begun = plan_to_follow(store, record.pipeline, self.run_id)
+        self.goes_on = begun is not None
+        """Whether an earlier turn has begun to compute it: then it lacked nothing."""
+        self.plan = RunPlan(
             run_id=self.run_id,
+            origin=turn.origin,
             kind="reproduction",
             spec=record.spec,
             bundle=record.bundle,
@@ -80,11 +93,13 @@ class Rebuild:
             pins=record.pins.model_copy(update={"image": image or "process"}),
             overrides=record.overrides,
             started_by=started_by,
-            created=now,
+            installation=turn.installation,
+            created=begun.created if begun is not None else datetime.now(UTC),
         )
 
     def run(self, runner: Runner, *, on_stage: OnStage, on_event: OnStageEvent) -> dict[Stage, StageResult]:
         """Compute features, training and scores. Raises the RatchetError that says why a stage failed."""
+        self._keep_plan()
         days = Validation(checks=(), excluded=self._record.excluded, rows={}, labelled={})
         inputs: dict[Stage, Input] = {
             "ingest": self._keep("ingest", self._record.snapshot),
@@ -92,20 +107,63 @@ class Rebuild:
         }
         for stage in computed(self._record):
             on_stage(stage, None)
-            began = time.monotonic()
-            work = Work(store=self._store, plan=self._plan, request=self._request(stage, inputs), because="rebuilt")
-            self._attempt = Attempt(work, runner, on_event=partial(on_event, stage))
-            if self._stopping:
-                self._attempt.interrupt()
-            outcome = self._attempt.compute()
+            work = Work(store=self._store, plan=self.plan, request=self._request(stage, inputs), because=_BECAUSE)
+            outcome = self._outcome(work, runner, partial(on_event, stage))
             assert outcome.manifest
             assert outcome.result
-            on_stage(stage, outcome.model_copy(update={"seconds": round(time.monotonic() - began, 3)}))
+            on_stage(stage, outcome)
             inputs[stage] = Input(manifest=outcome.manifest, content=outcome.result.content)
             self.results[stage] = outcome.result
             if stage in TRAININGS:
                 delete_checkpoints(self._store, self._record.pipeline, self.run_id, outcome.result)
         return self.results
+
+    def _outcome(self, work: Work, runner: Runner, on_event: OnEvent) -> Outcome:
+        """That of a stage: left by an earlier turn, computed by one, or computed now."""
+        stage, began = work.request.stage, time.monotonic()
+        left = self._left(stage, runner)
+        if left is None and self.goes_on:
+            if (found := self._found(work)) is not None:
+                return found
+            end_of_other_code(self._store, runner, self.run_id, stage, work.request.fingerprint)
+        given: Mapping[str, Any] = (self._turn.left or {}) if left is not None else {"again": True}
+        self._attempt = attempt = Attempt(
+            left or work, runner, on_event=on_event, leave=self._turn.leave(bool(given["again"])),
+            preemptions=given.get("preemptions", 0), log=given.get("log"),
+        )  # fmt: skip
+        self._turn.on_attempt(attempt)
+        if self._stopping:
+            attempt.interrupt()
+        outcome = attempt.compute(earlier=left.attempt if left is not None else None)
+        seconds = round(attempt.left_s + time.monotonic() - began, 3)
+        return outcome.model_copy(update={"seconds": seconds})
+
+    def _left(self, stage: Stage, runner: Runner) -> Work | None:
+        """What the turn before has left of a stage, if there is a job or a result of it."""
+        left = self._turn.left
+        if left is None:
+            return None
+        asked = json.loads(left["request"])
+        if (asked.get("run_id"), asked.get("stage")) != (self.run_id, stage):
+            return None
+        return left_work(self._store, self.plan, left["request"], _BECAUSE, runner)
+
+    def _found(self, work: Work) -> Outcome | None:
+        """What an earlier turn has computed. Only its sizes are looked at: who reads it compares its digests."""
+        discard_damaged(self._store, work.request.prefix, quick=True)
+        found = work.result()
+        if found is None or not renew(self._store, found):
+            return None
+        return outcome_of(found, cached=True, because="an earlier process of this rebuild computed it")
+
+    def _keep_plan(self) -> None:
+        """Keep the plan, with what is installed now: for who follows a container, and as a sign that this has begun."""
+        key = rebuild_plan(self._record.pipeline, self.run_id)
+        if self._store.create(key, self.plan.model_dump_json(by_alias=True).encode()):
+            return
+        entry = self._store.head(key)
+        if entry is not None and plan_to_follow(self._store, self._record.pipeline, self.run_id) != self.plan:
+            replace_document(self._store, key, self.plan, expected=entry.etag)
 
     @property
     def shipped(self) -> StageResult | None:
@@ -131,7 +189,7 @@ class Rebuild:
         given = {name: inputs[name] for name in UPSTREAM[stage]}
         content = {f"input.{name}": one.content for name, one in given.items()}
         parts = {**stage_code(stage), **content, PART: self.run_id}
-        plan = self._plan
+        plan = self.plan
         return StageRequest(
             stage=stage,
             run_id=self.run_id,
@@ -180,7 +238,7 @@ class Rebuild:
             outputs={},
             summary=plain,
             attempt=_RECORDED,
-            finished=self._plan.created,
+            finished=self.plan.created,
         )
         key = paths.kept(self._record.pipeline, self.run_id, stage, f"{_RECORDED}.json")
         self._store.create(key, seal(result))

@@ -16,7 +16,9 @@ from ratchet.runs.ingredients import gone, other_code, other_environment
 from ratchet.runs.likeness import Comparison, compare
 from ratchet.runs.lost_versions import why_lost
 from ratchet.runs.rebuild import OnStage, OnStageEvent, Rebuild
+from ratchet.runs.turn import Turn
 from ratchet.store.base import Store
+from ratchet.store.documents import read_document
 
 OnBegin = Callable[[Rebuild], None]
 OnVersion = Callable[[VersionRecord], None]
@@ -38,8 +40,11 @@ def reproduce(
     on_version: OnVersion = lambda _: None,
     tolerance: float = TOLERANCE,
     chain: bool = False,
+    turn: Turn | None = None,
 ) -> Reproduction:
     """Build a version again and compare. The answer is stored with the run, whatever it is.
+
+    turn: of a rebuild that several processes compute, one after the other: this one goes on where the last one was.
 
     A version that began with the weights of another one takes them by their digest; where they are gone, or with
     `chain`, that version is built again and compared first, and so on. image: the digest of the stage image, None for
@@ -47,6 +52,9 @@ def reproduce(
     stays, to look at. on_begin: is given each rebuild, for one who may have to interrupt it. on_version: is given each
     record before its rebuild. Raises the RatchetError that says why a stage failed.
     """
+    turn = turn or Turn()
+    if (answered := _answered(store, record, turn)) is not None:
+        return answered
     older, lost = ancestors(store, record, whole=chain)
     lacking = [lost] if lost else []
     made: list[tuple[Rebuild, Reproduction]] = []
@@ -54,7 +62,8 @@ def reproduce(
     try:
         for one in (*older, record):
             on_version(one)
-            rebuild = Rebuild(store, one, image=image, started_by=started_by, parent=rebuilt(one.parent, shipped))
+            parent = rebuilt(one.parent, shipped)
+            rebuild = Rebuild(store, one, turn, image=image, started_by=started_by, parent=parent)
             on_begin(rebuild)
             said = _compute(
                 store, one, rebuild, runner, on_stage, on_event,
@@ -63,11 +72,27 @@ def reproduce(
             made.append((rebuild, said))
             lacking = [] if said.likeness in _ENOUGH else [f"its parent, version {one.version}: {in_words(said)[0]}"]
             shipped = rebuild.shipped
-    finally:
-        for rebuild, found in made:
-            if found.likeness == "bit-equal":
-                rebuild.discard()
+    except BaseException as error:
+        if not turn.goes_on(error):
+            _discard(made)
+        raise
+    _discard(made)
     return said
+
+
+def _answered(store: Store, record: VersionRecord, turn: Turn) -> Reproduction | None:
+    """The answer of an earlier turn, which was ended before it could give it."""
+    key = _report(record, turn.run_id(record))
+    try:
+        return read_document(store, key, Reproduction)
+    except FileNotFoundError:
+        return None
+
+
+def _discard(made: Sequence[tuple[Rebuild, Reproduction]]) -> None:
+    for rebuild, found in made:
+        if found.likeness == "bit-equal":
+            rebuild.discard()
 
 
 def _compute(
@@ -83,9 +108,12 @@ def _compute(
     tolerance: float,
     started_by: str,
 ) -> Reproduction:
-    """Build one version again, compare, and store the answer. lacking: what is known to be gone."""
-    removed = [*why_lost(store, record)]
-    lacking, code = [*removed, *lacking, *gone(store, record), *_no_device(record)], other_code(record)
+    """Build one version again, compare, and store the answer. lacking: what is known to be gone.
+
+    A later turn does not read all ingredients again, and needs no device here: its container may be on another host.
+    """
+    looked = [] if rebuild.goes_on else [*gone(store, record), *_no_device(record)]
+    lacking, code = [*why_lost(store, record), *lacking, *looked], other_code(record)
     compared = Comparison(likeness="not-rebuilt")
     differs = [*code, *_unlike_parent(parents)]
     if not lacking:
@@ -110,9 +138,12 @@ def _compute(
         finished=datetime.now(UTC),
         **vars(compared),
     )
-    key = paths.kept(record.pipeline, rebuild.run_id, paths.REPRODUCTION, _REPORT)
-    store.create(key, said.model_dump_json(by_alias=True, indent=1).encode())
+    store.create(_report(record, rebuild.run_id), said.model_dump_json(by_alias=True, indent=1).encode())
     return said
+
+
+def _report(record: VersionRecord, run_id: str) -> str:
+    return paths.kept(record.pipeline, run_id, paths.REPRODUCTION, _REPORT)
 
 
 def _unlike_parent(parents: Sequence[Reproduction]) -> list[str]:

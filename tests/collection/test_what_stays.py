@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from ratchet.contracts import left_paths, outbox_paths, paths
+from ratchet.runs.history import rebuild_plan
 from ratchet.runs.standstill import only_removal
 from ratchet.store.lease import new_lease
 from ratchet.store.process import Process
@@ -101,8 +102,9 @@ def test_the_records_of_a_run_that_the_ledger_names_stay_although_its_plan_is_lo
 def test_the_answer_of_a_rebuild_stays_as_long_as_records_of_runs(village: Village) -> None:
     """Its run has no plan, as one that crashed before it was planned."""
     answer = paths.kept(NAME, "reproduction-20261128T020000-abcdef", paths.REPRODUCTION, "report.json")
+    begun = rebuild_plan(NAME, "reproduction-20261128T030000-abcdef")  # one that was given up
     crashed = paths.kept(NAME, "run-crashed", "ingest", "validation.json")
-    for key in (answer, crashed):
+    for key in (answer, begun, crashed):
         village.store.create(key, b"{}")
     nights(village, 3)
     village.clock.days += POLICY.runs - 4
@@ -112,6 +114,7 @@ def test_the_answer_of_a_rebuild_stays_as_long_as_records_of_runs(village: Villa
     village.clock.days += 2
     village.collect()
     assert village.store.head(answer) is None
+    assert village.store.head(begun) is None
 
 
 @pytest.mark.parametrize("case", ["a pipeline cannot be read", "a run is planned meanwhile"])

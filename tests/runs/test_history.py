@@ -11,7 +11,7 @@ from ratchet.contracts.errors import OtherRelease
 from ratchet.contracts.request import Outcome, RunPlan, SourceDay, SourceFile
 from ratchet.contracts.summaries import judgement
 from ratchet.runs.compared import is_doubted
-from ratchet.runs.history import days_of, first_judged, is_local, plan_of, runs_of
+from ratchet.runs.history import days_of, first_judged, is_local, plan_of, plan_to_follow, rebuild_plan, runs_of
 from ratchet.runs.run_index import nights
 from ratchet.runs.unmeasured import unmeasured_nights
 from ratchet.store.memory import MemoryStore
@@ -110,3 +110,14 @@ def test_a_run_of_a_part_of_the_day_is_not_what_its_own_night_saw(store: MemoryS
     night = ran(store, "night", OUTCOMES["evaluate"], kind="scheduled", created=OVER + timedelta(hours=1))
     assert first_judged(store, "small", DAY) == night
     assert noon.data_date == DAY
+
+
+def test_a_rebuild_has_a_plan_for_its_containers_and_is_no_run(store: MemoryStore) -> None:
+    made = plan(run_id="reproduction-1", kind="reproduction")
+    assert store.create(rebuild_plan(made.spec.name, made.run_id), made.model_dump_json(by_alias=True).encode())
+    ran(store, "r1")
+    assert plan_to_follow(store, made.spec.name, made.run_id) == made
+    assert plan_of(store, made.spec.name, made.run_id) is None
+    assert plan_to_follow(store, made.spec.name, "r1") == plan_of(store, made.spec.name, "r1")
+    assert plan_to_follow(store, made.spec.name, "unknown") is None
+    assert runs_of(store, made.spec.name, DAY) == ["r1"]

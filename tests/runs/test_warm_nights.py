@@ -89,9 +89,8 @@ class Nights:
                         self.store.delete(entry.key)
 
 
-@pytest.fixture(scope="module")
-def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    folder = tmp_path_factory.mktemp("warm")
+def made_in(folder: Path, days: Sequence[date]) -> Nights:
+    """The nights of some days, in an empty folder."""
     for back in range(-4, 6):
         day = FIRST - timedelta(days=back)
         path = folder / "data" / f"date={day}" / "part-0.parquet"
@@ -100,7 +99,12 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     (folder / "warm").mkdir()
     (folder / "warm" / "pipeline.yaml").write_text(PIPELINE.format(data=folder / "data"), encoding="utf-8")
     made = Nights(folder=folder, store=open_store((folder / "store").as_uri()))
-    return Nights(folder=folder, store=made.store, said=[made.night(day) for day in DAYS])
+    return Nights(folder=folder, store=made.store, said=[made.night(day) for day in days])
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    return made_in(tmp_path_factory.mktemp("warm"), DAYS)
 
 
 def steps(model: TrainedModel) -> int:
