@@ -106,13 +106,13 @@ class ContainerTrigger(BaseTrigger):
 
     def _open(self) -> "Follower | FarFollower":
         from ratchet.contracts.request import StageRequest
-        from ratchet.runs.history import plan_of
+        from ratchet.runs.history import plan_to_follow
         from ratchet.runs.left_elsewhere import FarFollower
         from ratchet.runs.left_job import Follower
         from ratchet.store.opening import open_store
 
         store, request = open_store(self.store), StageRequest.model_validate_json(self.request)
-        plan = plan_of(store, request.spec.name, request.run_id)
+        plan = plan_to_follow(store, request.spec.name, request.run_id)
         if plan is None:
             raise Unavailable(f"the plan of run {request.run_id} is not in the store")
         if self.left is not None:

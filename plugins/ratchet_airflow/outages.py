@@ -42,7 +42,11 @@ class Patient(Protocol):
     handling: StageSettings
     on_outage: OnOutage | None
     has_waited: bool
-    log: Any
+
+    @property
+    def log(self) -> Any:
+        """Where it says what it waits for."""
+        ...
 
 
 Execute = Callable[..., Any]

@@ -28,7 +28,7 @@ from ratchet.runners.choice import await_engine, engine_expected
 from ratchet.runners.devices import host_devices, why_silent
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.engine import engine_available
-from ratchet.runs.history import plan_of
+from ratchet.runs.history import plan_to_follow
 from ratchet.runs.known_hosts import mark_host
 from ratchet.runs.left_elsewhere import end_without_task
 from ratchet.runs.reaping import Orphan, free_leases, orphans, reap_all
@@ -38,6 +38,7 @@ from ratchet_airflow import settings
 from ratchet_airflow.alerts import delivery
 from ratchet_airflow.run_id import installation, is_foreign
 from ratchet_airflow.servers import alive_file, log_to_stderr
+from ratchet_airflow.task_of import task_of
 from ratchet_airflow.watch import presence
 from ratchet_airflow.watch.airflow_server import AirflowServer, NotFound, ServerAway, as_expected, named_server
 from ratchet_airflow.watch.guard import Guard
@@ -151,7 +152,7 @@ class Reaper:
         if is_foreign(run_id):
             return True  # its own Airflow knows
         try:
-            plan = plan_of(store, pipeline, run_id)
+            plan = plan_to_follow(store, pipeline, run_id)
         except (CorruptArtifact, OtherRelease) as error:
             if run_id not in self._unreadable:
                 _log.warning("the container of run %s stays: %s", run_id, error)
@@ -163,14 +164,14 @@ class Reaper:
                 remedy="mount the store's disk; a container whose store is gone for good: `docker rm -f`",
             )
             return True
-        return plan is not None and plan.origin != "" and not self._is_over(pipeline, plan.origin, stage)
+        return plan is not None and plan.origin != "" and not self._is_over(*task_of(plan, stage))
 
-    def _is_over(self, pipeline: str, run: str, stage: str) -> bool:
+    def _is_over(self, dag: str, run: str, name: str) -> bool:
         """Whether Airflow says that a task has ended, or that it does not have it."""
         if isinstance(self._unknown, ServerAway):
             return False  # it may take its time not to answer, for each container
         try:
-            return _state(self._server, pipeline, run, stage) in _OVER
+            return _state(self._server, dag, run, name) in _OVER
         except NotFound as error:
             if run in error.detail:
                 return True

@@ -19,6 +19,7 @@ from ratchet.contracts.labels import Label
 from ratchet.outbox.letter import Letter
 from ratchet.runners.docker import DockerRunner
 from ratchet.runners.job import Job
+from ratchet.runs.history import rebuild_plan
 from ratchet.runs.jobs import store_label
 from ratchet.runs.known_hosts import hosts
 from ratchet.store.base import Store
@@ -108,6 +109,27 @@ def test_what_airflow_calls_over_or_does_not_have_is_ended_and_all_else_stays(
     assert caplog.text.count("needs tides") == 1
     engine = DockerRunner().engine
     assert [(host.name, host.engine, host.gpus) for host in hosts(store, "here")] == [(engine.host, engine.id, 2)]
+
+
+@pytest.mark.docker
+def test_the_container_of_a_rebuild_is_that_of_the_task_of_its_dag(store: Store, start: Start) -> None:
+    """Also while nobody follows it for a minute, as where a triggerer has died."""
+    keep_plan(store, plan(run_id=store_run_id(NIGHT, "here"), origin=NIGHT))
+    states = {"deferred": "", "running": "", "up_for_reschedule": "", "failed": "over", "success": "over"}
+    handles = dict[str, str]()
+    for state in states:
+        begun = f"reproduction-{state}"
+        handles[state] = start(begun)
+        made = plan(run_id=store_run_id(begun, "here"), origin=f"manual__{state}", kind="reproduction")
+        key = rebuild_plan(NAME, made.run_id)
+        assert store.create(key, made.model_dump_json(by_alias=True).encode())
+    with AirflowApi(tasks={f"manual__{state}": [task("reproduce", state)] for state in states}).listening() as api:
+        reaper = Reaper(AirflowServer(api.address))
+        assert reaper.look()
+        assert alive(store) == {handles[state] for state, said in states.items() if not said}
+        asked = [path for path in api.asked if "/taskInstances/" in path]
+        assert {path.rpartition("/")[2] for path in asked} == {"reproduce"}
+        assert all("/dags/ratchet_reproduce/dagRuns/" in path for path in asked)
 
 
 @pytest.mark.docker

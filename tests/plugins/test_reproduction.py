@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException
@@ -11,7 +12,8 @@ from airflow.sdk.exceptions import AirflowRescheduleException
 from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError, Preempted, RatchetError, Unavailable
 from ratchet.contracts.fingerprint import digest
-from ratchet.contracts.stages import TRAININGS
+from ratchet.contracts.request import Outcome
+from ratchet.contracts.stages import TRAININGS, Stage
 from ratchet.samples import clicks
 from ratchet.store.base import Store
 from ratchet.store.opening import open_store
@@ -64,9 +66,35 @@ def carry_out(**form: Any) -> str:
     return operator.execute(context(**form))
 
 
-def context(**form: Any) -> dict[str, Any]:
+def context(states: States | None = None, max_tries: int = USUAL.retries, **form: Any) -> dict[str, Any]:
     params = {"model": PIPELINE, "version": "1", "tolerance": 0.001, **form}
-    return {"params": params, "dag_run": SimpleNamespace(triggering_user_name="ada")}
+    return {
+        "params": params,
+        "dag_run": SimpleNamespace(triggering_user_name="ada"),
+        "run_id": "manual__1",
+        "ti": SimpleNamespace(try_number=1, max_tries=max_tries),
+        "task_state_store": states,
+    }
+
+
+class Interrupted(ReproduceOperator):
+    """away: what happens as its training is to begin. heard: by stage, whether an earlier process computed it."""
+
+    away: Exception | None = None
+    heard: dict[str, bool] | None = None
+
+    def _log_stage(self, stage: Stage, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self.heard = {**(self.heard or {}), stage: outcome.cached}
+        elif stage == "train" and self.away is not None:
+            raise self.away
+
+
+def interrupted() -> Interrupted:
+    """Its store is away when its training is to begin."""
+    made = Interrupted(task_id="reproduce")
+    made.away = Unavailable("the store is away")
+    return made
 
 
 def test_a_version_whose_bits_are_a_refit_is_bit_equal_and_the_refit_is_what_was_compared(store: Store) -> None:
@@ -113,15 +141,45 @@ def test_a_rebuild_that_lacks_an_ingredient_fails_and_names_it(store: Store) -> 
 
 def test_a_task_that_is_killed_stops_its_stage(store: Store) -> None:
     operator = ReproduceOperator(task_id="reproduce")
-    begin = operator._begin  # the moment at which Airflow may kill it
+    begin = operator._begin_attempt  # the moment at which Airflow may kill it
 
-    def killed(rebuild: Any) -> None:
-        begin(rebuild)
+    def killed(attempt: Any) -> None:
+        begin(attempt)
         operator.on_kill()
 
-    operator._begin = killed  # a moment to kill it
+    operator._begin_attempt = killed  # a moment to kill it
     with pytest.raises(Preempted):
         operator.execute(context())
+
+
+def test_after_an_outage_the_same_run_goes_on_and_after_a_clear_another_one_begins(store: Store) -> None:
+    states, first = States(), interrupted()
+    with pytest.raises(AirflowRescheduleException):
+        first.execute(context(states))
+    assert first.heard == {"features": False}
+    kept = dict(states.kept)
+    assert set(kept) == {"ratchet_rebuild", WAITED}
+    second = Interrupted(task_id="reproduce")
+    assert second.execute(context(states)).startswith("bit-equal: ")
+    assert second.heard == {"features": True, "train": False, "evaluate": False, "refit": False}
+    assert states.kept["ratchet_rebuild"] == kept["ratchet_rebuild"] == [USUAL.retries, ANY]
+    (answer,) = [
+        entry.key
+        for entry in store.list(paths.runs(PIPELINE))
+        if kept["ratchet_rebuild"][1] in entry.key and entry.key.endswith("report.json")
+    ]
+    assert '"started_by": "ada"' in store.read(answer).decode()
+    late = Interrupted(
+        task_id="reproduce"
+    )  # its process before was killed when it had its answer; and no triggerer came back
+    said = late.resume_execution("__fail__", {"error": "Trigger timeout"}, context(states))
+    assert (said.startswith("bit-equal: "), late.heard, late.follows_itself) == (True, None, True)
+    cleared = interrupted()
+    with pytest.raises(AirflowRescheduleException):
+        cleared.execute(context(states, USUAL.retries + 2))
+    assert cleared.heard == {"features": False}
+    assert states.kept["ratchet_rebuild"][0] == USUAL.retries + 2
+    assert states.kept["ratchet_rebuild"][1] != kept["ratchet_rebuild"][1]
 
 
 def test_a_store_that_is_away_is_waited_for_as_by_a_stage(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +187,7 @@ def test_a_store_that_is_away_is_waited_for_as_by_a_stage(s3: S3Server, monkeypa
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setenv("RATCHET_STORE", f"s3://{s3.bucket}/rebuilds")
     states = States()
-    met = {**context(), "task_state_store": states, "ti": SimpleNamespace(try_number=1, max_tries=USUAL.retries)}
+    met = context(states)
     task = build().get_task("reproduce")
     assert isinstance(task, ReproduceOperator)
     for waited_s in (30, 60):
