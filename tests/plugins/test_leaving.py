@@ -62,10 +62,10 @@ def test_a_container_is_left_to_a_follower_that_looks_where_the_task_leaves_it(s
 def test_whatever_goes_on_takes_back_what_was_left(store: MemoryStore) -> None:
     """Also where the trigger failed, and Airflow gives the task no event."""
     work, states, heard = training(store, plan({}, store=store.uri)), States(), list[Event]()
-    who, trigger, kwargs = left_to(work, RUNNER, work.attempt, states)
+    who, left = left_to(work, RUNNER, work.attempt, states)
     assert who == "the follower of this host"
-    assert set(kwargs) == {"request", "because"}
-    place = trigger.left
+    assert set(left) == {"store", "request", "left"}
+    place = left["left"]
     assert place is not None
     assert [entry.key for entry in store.list(place)] == [left_paths.job(place)]
     lines = PassedLines(store, place)
@@ -81,17 +81,18 @@ def test_whatever_goes_on_takes_back_what_was_left(store: MemoryStore) -> None:
 def test_on_another_host_the_follower_keeps_it(store: MemoryStore) -> None:
     """As where a host was away for a minute: nobody else sees its container, stops it in time, or gives it new keys."""
     work, states, heard = training(store, plan({}, store=store.uri)), States(), list[Event]()
-    _, trigger, _ = left_to(work, RUNNER, work.attempt, states)
-    assert trigger.left is not None
+    _, left = left_to(work, RUNNER, work.attempt, states)
+    place = left["left"]
+    assert place is not None
     kept, there = dict(states), cast("Any", SimpleNamespace(engine=Engine("there/1", "there")))
     take_back_left(store, work.plan, there, states, heard.append)
-    assert [entry.key for entry in store.list(trigger.left)] == [left_paths.job(trigger.left)]
+    assert [entry.key for entry in store.list(place)] == [left_paths.job(place)]
     take_back_left(store, work.plan, there, states, heard.append, ends=True)  # a person has cleared it
-    keys = {entry.key for entry in store.list(trigger.left)}
-    assert keys == {left_paths.job(trigger.left), left_paths.end(trigger.left)}
+    keys = {entry.key for entry in store.list(place)}
+    assert keys == {left_paths.job(place), left_paths.end(place)}
     assert states == kept
     take_back_left(store, work.plan, RUNNER, states, heard.append)
-    assert (list(store.list(trigger.left)), states) == ([], {})
+    assert (list(store.list(place)), states) == ([], {})
 
 
 def test_without_a_follower_of_the_host_it_is_left_to_the_triggerer(
@@ -100,6 +101,6 @@ def test_without_a_follower_of_the_host_it_is_left_to_the_triggerer(
     monkeypatch.delenv("RATCHET_FOLLOWER")
     states, work = States(), training(store, plan({}, store=store.uri))
     assert who_is_away(work, RUNNER) == []
-    who, trigger, _ = left_to(work, RUNNER, work.attempt, states)
-    assert (who, trigger.left, states) == ("the triggerer", None, {})
+    who, left = left_to(work, RUNNER, work.attempt, states)
+    assert (who, left["left"], states) == ("the triggerer", None, {})
     assert list(store.list(left_paths.EVERY)) == []
