@@ -1,7 +1,8 @@
-"""Two trainings are left to the triggerer: it is killed, and one of them is marked as failed. Neither loses anything."""
+"""Trainings are left to the triggerer: it is killed, one is marked as failed, one is a rebuild. None loses anything."""
 
 import os
 import signal
+from typing import Any
 
 import psutil
 import pytest
@@ -10,7 +11,8 @@ from ratchet.contracts import summaries
 from ratchet.contracts.labels import Label
 from ratchet.runners.docker import DockerRunner
 from ratchet.store.opening import open_store
-from tests.airflow.installation import ENDED, ticks
+from ratchet_airflow.task_of import REPRODUCE_DAG, REPRODUCE_TASK
+from tests.airflow.installation import ENDED, RUNS_S, ticks
 from tests.faults.supervised import DEFER_S, TICKS, FaultInstallation
 from tests.saved_checkpoints import saved_checkpoints
 
@@ -75,3 +77,33 @@ def test_the_triggerer_is_killed_and_the_same_try_goes_on_with_the_same_containe
     assert outcome.log is not None
     stored = open_store(str(faulted.services.store)).read(outcome.log).decode()
     assert ticks(stored) == sorted(heard)
+
+
+def test_a_rebuild_of_the_version_is_left_as_well_and_its_same_try_says_that_it_is_bit_equal(
+    faulted: FaultInstallation, left: dict[str, tuple[str, str]]
+) -> None:
+    faulted.published_once(KILLED, left[KILLED][0])
+    run_id = faulted.trigger(REPRODUCE_DAG, model=KILLED, version="1")
+
+    def task() -> dict[str, Any]:
+        found: dict[str, Any] = faulted.api.tasks(REPRODUCE_DAG, run_id).get(REPRODUCE_TASK, {})
+        return found
+
+    def deferred() -> bool:
+        assert task().get("state") not in ENDED, faulted.log(REPRODUCE_DAG, run_id, REPRODUCE_TASK)
+        return task().get("state") == "deferred"
+
+    faulted.until(deferred, seconds=300 + DEFER_S)
+    states = faulted.wait(REPRODUCE_DAG, run_id, seconds=RUNS_S)
+    log = faulted.log(REPRODUCE_DAG, run_id, REPRODUCE_TASK)
+    assert states["run"] == "success", log
+    assert task()["try_number"] == 1
+    assert "it runs for long: the triggerer follows its container from here on" in log
+    assert "going on after the triggerer: it has ended" in log
+    assert "features: an earlier process of this rebuild computed it" in log
+    assert f"bit-equal: weights and held-out scores of {KILLED} version 1 have the same bits" in log
+    heard = ticks(log)
+    assert sorted(heard) == list(range(1, len(heard) + 1))  # none lost, none twice
+    store = open_store(str(faulted.services.store))
+    (report,) = [entry.key for entry in store.list(f"runs/{KILLED}") if entry.key.endswith("reproduction-report.json")]
+    assert DockerRunner().find({Label.RUN: report.split("/")[2]}) == []
