@@ -69,7 +69,7 @@ def derive(df):
     return df.assign(one=1.0)
 """
 _OF_TWO_TASKS = {
-    "columns:\n": "columns:\n  one: {role: numeric, type: float64, derived: true}\n",
+    "  query_id: {": "  one: {role: numeric, type: float64, derived: true}\n  query_id: {",
     "resources: {": "resources: {features: {tasks: 2, cpus: 1}, ",
 }
 _SLOWER = {
