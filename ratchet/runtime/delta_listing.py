@@ -9,7 +9,7 @@ from ratchet.contracts.errors import ConfigurationError, NoAnswer
 from ratchet.contracts.fingerprint import digest_of
 from ratchet.contracts.request import SourceDay, SourceFile
 from ratchet.contracts.source_uri import join, parse
-from ratchet.runtime.delta_errors import one_line
+from ratchet.runtime.delta_errors import is_of_the_way, one_line
 from ratchet.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -53,11 +53,12 @@ def open_table(root: str, version: int | None = None) -> "DeltaTable":
     except DeltaProtocolError as error:
         raise _unreadable(root, str(error)) from error
     except (DeltaError, OSError) as error:
-        if "olumn mapping" in str(error):
+        said = "" if is_of_the_way(error) else str(error)  # such an error names the address, which may have each word
+        if "olumn mapping" in said:
             raise _unreadable(root, "column mapping") from error
-        if "Unsupported" in str(error):
-            raise _unreadable(root, str(error).partition("\n")[0]) from error
-        if version is not None and "version" in str(error):
+        if "Unsupported" in said:
+            raise _unreadable(root, said.partition("\n")[0]) from error
+        if version is not None and "version" in said:
             raise ConfigurationError(
                 f"source.uri: the Delta table {root} has no version {version}",
                 remedy="set source.version to a version that the table still has, or leave it out",
