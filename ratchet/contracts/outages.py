@@ -3,11 +3,18 @@
 A change here violates the promise of the project when what passes by itself ends a run for good.
 """
 
+import errno
 from typing import ClassVar
 
 from ratchet.contracts.errors import Interrupted, OtherCode, SourceChanged, Unavailable
 
-OUTAGES = (Unavailable, ConnectionError, TimeoutError)
+OUTAGES = (Unavailable, OSError)
+"""The classes of what may be an outage; `is_outage` says which of them are."""
+AWAY = frozenset(
+    {errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN}
+    | {errno.ENETUNREACH, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED}
+)
+"""Error numbers of a folder on another host that does not answer, as of NFS."""
 LONGEST_S = 600.0
 """The longest wait between two looks at what does not answer."""
 
@@ -33,7 +40,9 @@ def longest_s(error: BaseException) -> float:
 
 def is_outage(error: BaseException) -> bool:
     """Whether an error may pass by itself. After SourceChanged and OtherCode the next try plans again."""
-    return isinstance(error, OUTAGES) and not isinstance(error, SourceChanged | OtherCode | Interrupted)
+    if isinstance(error, OSError):
+        return isinstance(error, ConnectionError | TimeoutError) or error.errno in AWAY
+    return isinstance(error, Unavailable) and not isinstance(error, SourceChanged | OtherCode | Interrupted)
 
 
 def next_wait(waited_s: float, *, first_s: float, limit_s: float, longest_s: float = LONGEST_S) -> float | None:

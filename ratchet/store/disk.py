@@ -14,6 +14,7 @@ from pathlib import Path
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import ConfigurationError, NoAnswer, RatchetError, Unavailable
 from ratchet.contracts.labels import STAGE_USER
+from ratchet.contracts.outages import AWAY
 from ratchet.store.base import TEMPORARY
 
 STAGE_OWNER = (STAGE_USER, STAGE_USER)
@@ -21,11 +22,6 @@ LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.005
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers of a disk or a quota without space."""
-AWAY = frozenset(
-    {errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN}
-    | {errno.ENETUNREACH, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED}
-)
-"""Error numbers of a folder on another host that does not answer, as of NFS."""
 _OF_A_DISK = AWAY | {errno.EIO}
 _NAMELESS = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN})
 """Those that reading a file gives, which names none. The others are rather of a connection that a stage has made."""

@@ -1,5 +1,7 @@
 """What does not answer is waited for by a time, not by a number of tries."""
 
+import errno
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,7 +50,7 @@ def test_a_worker_of_another_host_is_looked_for_each_minute_and_without_retries_
     [
         (Unavailable("x"), True), (NoAnswer("x"), True), (OtherRelease("x"), True), (ConnectionResetError(), True), (TimeoutError(), True),
         (SourceChanged("x"), False), (Interrupted("x"), False), (OtherCode("x"), False), (JobGone("x"), False), (CorruptArtifact("x"), False),
-        (FileNotFoundError("x"), False),
+        (FileNotFoundError("x"), False), (OSError(errno.ESTALE, "x"), True), (OSError(errno.EIO, "x"), False), (OSError("x"), False),
     ],
 )  # fmt: skip
 def test_what_the_next_try_plans_again_and_what_is_broken_is_no_outage(error: Exception, outage: bool) -> None:
