@@ -20,7 +20,7 @@ FAULTS = {"scheduler-killed": 0.2, "server-away": 1.0, "server-hung": 0.12, "dat
 and ends within the last two."""
 DEFERRED = {"triggerer-killed": 0.45, "marked-deferred": 1.5}
 """Pipelines whose training is left to the triggerer."""
-SHARED = {"shared": 20.0, "shared-failed": 200.0}
+SHARED = {"shared": 40.0, "shared-failed": 200.0}
 """Pipelines whose features are made by two tasks, and the seconds that each day takes at least."""
 DEFER_S = 40
 """Seconds after which that happens. The other trainings, and each try of them, are shorter or do not mind."""
