@@ -9,7 +9,6 @@ from ratchet.contracts.environment import environment
 from ratchet_airflow.servers import alive_file
 
 if TYPE_CHECKING:
-    from ratchet.contracts.request import RunPlan
     from ratchet.runners.runner import Runner
     from ratchet.runs.work import OnEvent, Work
     from ratchet.store.base import Store
@@ -52,13 +51,13 @@ def left_to(work: "Work", runner: "Runner", attempt: str, states: Any) -> tuple[
 
 
 def take_back_left(
-    store: "Store", plan: "RunPlan", runner: "Runner", states: Any, on_event: "OnEvent", *, ends: bool = False
+    store: "Store", ours: str, runner: "Runner", states: Any, on_event: "OnEvent", *, ends: bool = False
 ) -> None:
     """Take back what an earlier process of the task has left to a follower, however that ended.
 
     Else a follower that begins later would take the lease from this one. On another host the follower keeps it: it
-    alone sees that the container ends or is past its time, and gives it new keys. ends: it is to end the container
-    then, as a try on its host would. on_event: gets lines that nobody has read.
+    alone sees that the container ends or is past its time, and gives it new keys. ours: the installation. ends: it is
+    to end the container then, as a try on its host would. on_event: gets lines that nobody has read.
     """
     from ratchet.runners.following import PATIENCE_S, retry_unavailable
     from ratchet.runs.left_elsewhere import take_back
@@ -66,7 +65,7 @@ def take_back_left(
     if states is None or (left := states.get(_LEFT_KEY)) is None:
         return
     engine = retry_unavailable(lambda: runner.engine, PATIENCE_S)
-    if engine is not None and not left_paths.is_of(str(left), plan.installation, engine.id):
+    if engine is not None and not left_paths.is_of(str(left), ours, engine.id):
         if ends:
             store.create(left_paths.end(str(left)), b"")
         return

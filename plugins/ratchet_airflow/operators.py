@@ -101,7 +101,8 @@ class StageOperator(ResumableJobMixin, LeavesContainer):
             no_end=(AirflowRescheduleException, TaskDeferred), try_number=context["ti"].try_number,
             again=lambda error: goes_on(self, context, error),
         ) as record, larger_hosts_wanted(store, runner):  # fmt: skip
-            take_back_left(store, plan, runner, context.get("task_state_store"), self.log_event, ends=cleared)
+            states = context.get("task_state_store")
+            take_back_left(store, plan.installation, runner, states, self.log_event, ends=cleared)
             name, late = _attempt_name(context), Waits(context, SOURCE)
             settled: Outcome | Work | None = None
             if begun is not None:

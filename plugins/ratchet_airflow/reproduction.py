@@ -86,13 +86,12 @@ class ReproduceOperator(LeavesContainer):
         runner, how = choose_runner(environment().runner, patient=True)
         image, named = choose_image(runner, gpu=record.spec.resources["train"].gpus > 0)
         self.log.info("%s version %s, data of %s; %s%s", record.model, record.version, record.data_date, how, named)
-        name, cleared = self._name(context, store, runner)
+        name = self._name(context, store, runner)
 
         def begin(rebuild: "Rebuild") -> None:
             self._rebuild = rebuild
             if self.killed:
                 rebuild.interrupt()
-            take_back_left(store, rebuild.plan, runner, states, self.log_event, ends=cleared)
 
         turn = Turn(
             name=name,
@@ -128,25 +127,28 @@ class ReproduceOperator(LeavesContainer):
             raise RatchetError("\n".join(lines), remedy="docs/reproduce.md says what each line means")
         return "\n".join(lines)
 
-    def _name(self, context: Mapping[str, Any], store: "Store", runner: "Runner") -> tuple[str, bool]:
-        """The name of the rebuild, kept before its first stage; and whether a person has cleared an earlier one.
+    def _name(self, context: Mapping[str, Any], store: "Store", runner: "Runner") -> str:
+        """The name of the rebuild, kept before its first stage.
 
-        A clear raises max_tries, and nothing else does. What an earlier rebuild still runs here is ended first.
+        A clear raises max_tries, and nothing else does. What an earlier rebuild still runs is ended first: the name of
+        the next one is kept after that, so no outage and no kill in between leaves its container.
         """
         from ratchet.runs.turn import end_rebuild, new_name
 
         states, tries = context.get("task_state_store"), context["ti"].max_tries
         kept = states.get(_NAME) if states is not None else None
-        if kept is not None and kept[0] == tries:
+        cleared = kept is not None and kept[0] != tries
+        take_back_left(store, installation(), runner, states, self.log_event, ends=cleared)
+        if kept is not None and not cleared:
             self.log.info("going on with the rebuild %s", kept[1])
-            return str(kept[1]), False
+            return str(kept[1])
         if kept is not None:
             for stage in end_rebuild(store, runner, str(kept[1])):
                 self.log.info("the container of %s of the rebuild %s is ended first", stage, kept[1])
         name = new_name()
         if states is not None:
             states.set(_NAME, [tries, name])
-        return name, kept is not None
+        return name
 
     def on_kill(self) -> None:
         """Give the stage that runs its grace, as with a stage of a night."""

@@ -87,7 +87,7 @@ class ShareOperator(LeavesContainer):
         runner, how = planned_runner(plan.pins.image)
         self.log.info("share %d of %s of %s for %s; %s", self.number, self.stage, self.pipeline, plan.data_date, how)
         store, states, over = open_store(plan.store), context["task_state_store"], Event()
-        take_back_left(store, plan, runner, states, self.log_event)
+        take_back_left(store, plan.installation, runner, states, self.log_event)
         work, goes_on = self._work(store, plan, runner, context)
 
         def follow_the_stage() -> None:

@@ -188,7 +188,7 @@ def test_a_try_on_another_host_leaves_it_to_the_follower_there_which_says_how_it
     follower = HostFollower(store, here, work.plan.installation)
     follower.look()
     retry, states = work_of(store, 1, "b", "exit 1", IMAGE), States({"ratchet_left": place})
-    take_back_left(store, work.plan, elsewhere, states, print)
+    take_back_left(store, work.plan.installation, elsewhere, states, print)
     with pytest.raises(Elsewhere):
         Attempt(retry, elsewhere, on_event=print).compute()
 

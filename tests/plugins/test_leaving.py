@@ -1,6 +1,7 @@
 """To whom a task leaves its container, what it remembers of that, and how it takes it back."""
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +15,7 @@ from ratchet.runs.passed_lines import PassedLines
 from ratchet.store.memory import MemoryStore
 from ratchet_airflow import container_trigger
 from ratchet_airflow.leaving import left_to, served, take_back_left, who_is_away
+from ratchet_airflow.reproduction import ReproduceOperator
 from ratchet_airflow.servers import alive_file
 from tests.runs.recorded import training
 from tests.runs.test_requests import plan
@@ -71,11 +73,11 @@ def test_whatever_goes_on_takes_back_what_was_left(store: MemoryStore) -> None:
     lines = PassedLines(store, place)
     lines.hear(Event(name="info", level="info", message="unread"))
     lines.look(0)
-    take_back_left(store, work.plan, RUNNER, states, heard.append)
+    take_back_left(store, work.plan.installation, RUNNER, states, heard.append)
     assert [event.message for event in heard] == ["unread"]
     assert (list(store.list(place)), states) == ([], {})
-    take_back_left(store, work.plan, RUNNER, states, heard.append)  # once
-    take_back_left(store, work.plan, RUNNER, None, heard.append)
+    take_back_left(store, work.plan.installation, RUNNER, states, heard.append)  # once
+    take_back_left(store, work.plan.installation, RUNNER, None, heard.append)
 
 
 def test_on_another_host_the_follower_keeps_it(store: MemoryStore) -> None:
@@ -85,14 +87,30 @@ def test_on_another_host_the_follower_keeps_it(store: MemoryStore) -> None:
     place = left["left"]
     assert place is not None
     kept, there = dict(states), cast("Any", SimpleNamespace(engine=Engine("there/1", "there")))
-    take_back_left(store, work.plan, there, states, heard.append)
+    take_back_left(store, work.plan.installation, there, states, heard.append)
     assert [entry.key for entry in store.list(place)] == [left_paths.job(place)]
-    take_back_left(store, work.plan, there, states, heard.append, ends=True)  # a person has cleared it
+    take_back_left(store, work.plan.installation, there, states, heard.append, ends=True)  # a person has cleared it
     keys = {entry.key for entry in store.list(place)}
     assert keys == {left_paths.job(place), left_paths.end(place)}
     assert states == kept
-    take_back_left(store, work.plan, RUNNER, states, heard.append)
+    take_back_left(store, work.plan.installation, RUNNER, states, heard.append)
     assert (list(store.list(place)), states) == ([], {})
+
+
+def test_a_rebuild_that_is_cleared_ends_what_another_host_follows_before_the_next_one_has_a_name(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage or a kill right after that leaves a task that knows of no clear: nobody would end the container."""
+    monkeypatch.setenv("RATCHET_INSTALLATION", "ours")
+    work, states = training(store, plan({}, store=store.uri)), States(ratchet_rebuild=[1, "before"])
+    _, left = left_to(replace(work, plan=work.plan.model_copy(update={"installation": "ours"})), RUNNER, "a", states)
+    there = cast("Any", SimpleNamespace(engine=Engine("there/1", "there"), find=lambda _: []))
+    asked: Any = {"task_state_store": states, "ti": SimpleNamespace(max_tries=1)}
+    assert ReproduceOperator(task_id="reproduce")._name(asked, store, there) == "before"
+    assert store.head(left_paths.end(left["left"])) is None
+    asked["ti"].max_tries = 3
+    assert ReproduceOperator(task_id="reproduce")._name(asked, store, there) != "before"
+    assert store.head(left_paths.end(left["left"])) is not None
 
 
 def test_without_a_follower_of_the_host_it_is_left_to_the_triggerer(
