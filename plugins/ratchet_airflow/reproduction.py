@@ -100,7 +100,7 @@ class ReproduceOperator(LeavesContainer):
             leave=lambda again: self.when_to_leave(runner, again=again),
             left=left,
             on_attempt=self._begin_attempt,
-            goes_on=lambda error: not isinstance(error, RatchetError) or goes_on(self, context, error),
+            goes_on=lambda error: self._comes_again(context, error),
         )
         try:
             with larger_hosts_wanted(store, runner):
@@ -126,6 +126,12 @@ class ReproduceOperator(LeavesContainer):
         if said.likeness not in _ENOUGH:
             raise RatchetError("\n".join(lines), remedy="docs/reproduce.md says what each line means")
         return "\n".join(lines)
+
+    def _comes_again(self, context: Mapping[str, Any], error: BaseException) -> bool:
+        """Whether a later turn may come after an error: also on a larger host, for which this one may wait."""
+        from ratchet.runners.devices import TooFewDevices
+
+        return not isinstance(error, RatchetError) or isinstance(error, TooFewDevices) or goes_on(self, context, error)
 
     def _name(self, context: Mapping[str, Any], store: "Store", runner: "Runner") -> str:
         """The name of the rebuild, kept before its first stage.

@@ -9,7 +9,7 @@ from ratchet.contracts.reproduction import TOLERANCE, Likeness, RebuiltParent, R
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.stages import Stage
 from ratchet.contracts.version_record import VersionRecord
-from ratchet.runners.devices import require_devices
+from ratchet.runners.devices import TooFewDevices, require_devices
 from ratchet.runners.runner import Runner
 from ratchet.runs.ancestors import ancestors, rebuilt
 from ratchet.runs.ingredients import gone, other_code, other_environment
@@ -111,8 +111,9 @@ def _compute(
     """Build one version again, compare, and store the answer. lacking: what is known to be gone.
 
     A later turn does not read all ingredients again, and needs no device here: its container may be on another host.
+    Raises Unavailable where the driver does not say what devices there are, and TooFewDevices as `_no_device`.
     """
-    looked = [] if rebuild.goes_on else [*gone(store, record), *_no_device(record)]
+    looked = [] if rebuild.goes_on else [*_no_device(record, rebuild.plan.origin), *gone(store, record)]
     lacking, code = [*why_lost(store, record), *lacking, *looked], other_code(record)
     compared = Comparison(likeness="not-rebuilt")
     differs = [*code, *_unlike_parent(parents)]
@@ -186,9 +187,12 @@ def _steps(record: VersionRecord, training: Stage | None) -> int | None:
     return trace.rows if trace else None
 
 
-def _no_device(record: VersionRecord) -> list[str]:
+def _no_device(record: VersionRecord, origin: str) -> list[str]:
+    """Which device this host lacks. With an origin, raises TooFewDevices: a later turn may be on a larger host."""
     try:
         require_devices(record.spec.resources["train"].gpus, "resources.train")
-    except RatchetError as error:
+    except TooFewDevices as error:
+        if origin:
+            raise
         return [f"a device: {error.cause}"]
     return []

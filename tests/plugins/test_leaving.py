@@ -9,6 +9,8 @@ from typing import Any, cast
 import pytest
 
 from ratchet.contracts import left_paths
+from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.runners.devices import TooFewDevices
 from ratchet.runners.runner import Engine
 from ratchet.runs.events import Event
 from ratchet.runs.passed_lines import PassedLines
@@ -111,6 +113,14 @@ def test_a_rebuild_that_is_cleared_ends_what_another_host_follows_before_the_nex
     asked["ti"].max_tries = 3
     assert ReproduceOperator(task_id="reproduce")._name(asked, store, there) != "before"
     assert store.head(left_paths.end(left["left"])) is not None
+
+
+def test_what_a_rebuild_has_computed_stays_while_it_waits_for_a_larger_host() -> None:
+    asked: Any = {"task_state_store": States(), "ti": SimpleNamespace(try_number=1, max_tries=1)}
+    task = ReproduceOperator(task_id="reproduce")
+    assert task._comes_again(asked, TooFewDevices("1 GPU, and this host has none", remedy="-", wanted=1))
+    assert task._comes_again(asked, Unavailable("the store is away"))
+    assert not task._comes_again(asked, ConfigurationError("a setting"))
 
 
 def test_without_a_follower_of_the_host_it_is_left_to_the_triggerer(

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from ratchet.contracts import paths
+from ratchet.contracts.errors import RatchetError, Unavailable
 from ratchet.contracts.reproduction import Reproduction
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
+from ratchet.runners.devices import TooFewDevices
 from ratchet.runners.process import ProcessRunner
 from ratchet.runs.history import plan_of, plan_to_follow
 from ratchet.runs.reproduction import reproduce
@@ -84,6 +86,27 @@ def test_a_rebuild_that_is_ended_between_stages_goes_on_and_computes_nothing_aga
     third = Heard()
     assert take(store, "1", turn("a"), third) == said  # its process was ended before it could say so
     assert third == Heard()
+
+
+@pytest.mark.parametrize(
+    "why", [Unavailable("nvidia-smi lists none"), TooFewDevices("1 GPU, and this host has none", remedy="-", wanted=1)]
+)
+def test_a_device_that_is_not_here_now_is_no_answer_of_a_rebuild_that_another_turn_goes_on_with(
+    store: Store, monkeypatch: pytest.MonkeyPatch, why: RatchetError
+) -> None:
+    """A driver that is silent, as after its upgrade, comes back; and a later turn may be on a larger host."""
+
+    def lacks(*_: object) -> None:
+        raise why
+
+    name = type(why).__name__
+    with monkeypatch.context() as patched:
+        patched.setattr("ratchet.runs.reproduction.require_devices", lacks)
+        with pytest.raises(type(why)):
+            take(store, "1", turn(name), Heard())
+    first = Heard(ends_before=("1", "features"))
+    with pytest.raises(Ended):
+        take(store, "1", turn(name), first)
 
 
 def test_it_goes_on_in_the_second_version_of_a_chain(store: Store) -> None:
