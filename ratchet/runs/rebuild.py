@@ -35,7 +35,7 @@ from ratchet.runs.history import plan_to_follow, rebuild_plan
 from ratchet.runs.ingredients import computed
 from ratchet.runs.left_job import left_work
 from ratchet.runs.outcomes import outcome_of
-from ratchet.runs.turn import Turn, end_of_other_code
+from ratchet.runs.turn import Turn, end_others
 from ratchet.runs.work import OnEvent, Work
 from ratchet.runtime.release import stage_code
 from ratchet.store.base import Store
@@ -123,9 +123,10 @@ class Rebuild:
         stage, began = work.request.stage, time.monotonic()
         left = self._left(stage, runner)
         if left is None and self.goes_on:
-            if (found := self._found(work)) is not None:
+            found = self._found(work)
+            end_others(self._store, runner, self.run_id, stage, work.request.fingerprint if found is None else "")
+            if found is not None:
                 return found
-            end_of_other_code(self._store, runner, self.run_id, stage, work.request.fingerprint)
         given: Mapping[str, Any] = (self._turn.left or {}) if left is not None else {"again": True}
         self._attempt = attempt = Attempt(
             left or work, runner, on_event=on_event, leave=self._turn.leave(bool(given["again"])),

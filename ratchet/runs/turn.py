@@ -61,8 +61,12 @@ def end_rebuild(store: Store, runner: Runner, name: str) -> list[str]:
     return _end(store, runner, {}, lambda labels: labels[Label.RUN].startswith(_of(name)))
 
 
-def end_of_other_code(store: Store, runner: Runner, run_id: str, stage: str, fingerprint: str) -> list[str]:
-    """End containers of a stage that an earlier turn began with other code, as before an upgrade."""
+def end_others(store: Store, runner: Runner, run_id: str, stage: str, fingerprint: str) -> list[str]:
+    """End containers of a stage that an earlier turn began with other code, as before an upgrade.
+
+    fingerprint: of the work that they may do. Empty if its result is there: a turn that was killed before it removed
+    the container has left it, and no one else looks at it while the rebuild goes on.
+    """
     wanted = {Label.RUN: run_id, Label.STAGE: stage}
     return _end(store, runner, wanted, lambda labels: labels[Label.FINGERPRINT] != fingerprint)
 

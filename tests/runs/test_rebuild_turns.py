@@ -1,16 +1,19 @@
 """A rebuild of a version that several processes compute, one after the other: what each of them finds, and what stays."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import RatchetError, Unavailable
+from ratchet.contracts.labels import Label
 from ratchet.contracts.reproduction import Reproduction
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import Stage
 from ratchet.runners.devices import TooFewDevices
 from ratchet.runners.process import ProcessRunner
+from ratchet.runners.runner import Runner
 from ratchet.runs.history import plan_of, plan_to_follow
 from ratchet.runs.reproduction import reproduce
 from ratchet.runs.turn import Turn
@@ -49,13 +52,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return made_in(tmp_path_factory.mktemp("turns"), DAYS[:2]).store
 
 
-def take(store: Store, version: str, turn: Turn, heard: Heard, *, chain: bool = False) -> Reproduction:
+def take(
+    store: Store, version: str, turn: Turn, heard: Heard, *, chain: bool = False, runner: Runner | None = None
+) -> Reproduction:
     def begins(record: object) -> None:
         heard.version = str(getattr(record, "version", ""))
 
     return reproduce(
-        store, read_record(store, NAME, version), ProcessRunner(), image=None, started_by="ada", turn=turn, chain=chain,
-        on_version=begins, on_stage=heard.stage, on_event=lambda *_: None,
+        store, read_record(store, NAME, version), runner or ProcessRunner(), image=None, started_by="ada", turn=turn,
+        chain=chain, on_version=begins, on_stage=heard.stage, on_event=lambda *_: None,
     )  # fmt: skip
 
 
@@ -107,6 +112,41 @@ def test_a_device_that_is_not_here_now_is_no_answer_of_a_rebuild_that_another_tu
     first = Heard(ends_before=("1", "features"))
     with pytest.raises(Ended):
         take(store, "1", turn(name), first)
+
+
+class Left(ProcessRunner):
+    """Has one more container, of each stage that is asked for without a fingerprint. removed: their handles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.removed: list[str] = []
+
+    def find(self, labels: Mapping[str, str]) -> list[str]:
+        return super().find(labels) if Label.FINGERPRINT in labels else [f"left-{labels[Label.STAGE]}"]
+
+    def labels(self, handle: str) -> Mapping[str, str]:
+        left = {Label.STAGE: handle.removeprefix("left-"), Label.FINGERPRINT: "f"}
+        return left if handle.startswith("left-") else super().labels(handle)
+
+    def stop(self, handle: str, grace_s: float) -> None:
+        if not handle.startswith("left-"):
+            super().stop(handle, grace_s)
+
+    def remove(self, handle: str) -> None:
+        if handle.startswith("left-"):
+            self.removed.append(handle)
+        else:
+            super().remove(handle)
+
+
+def test_a_container_that_a_killed_turn_has_not_removed_after_its_result_goes_with_the_next_turn(store: Store) -> None:
+    with pytest.raises(Ended):
+        take(store, "1", turn("left"), Heard(ends_before=("1", "train")))
+    runner, heard = Left(), Heard(ends_before=("1", "train"))
+    with pytest.raises(Ended):
+        take(store, "1", turn("left"), heard, runner=runner)
+    assert heard.found == [("1", "features")]
+    assert runner.removed == ["left-features"]
 
 
 def test_it_goes_on_in_the_second_version_of_a_chain(store: Store) -> None:
