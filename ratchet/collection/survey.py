@@ -19,12 +19,15 @@ from ratchet.contracts import paths
 from ratchet.contracts.collection import Policy
 from ratchet.contracts.errors import Unavailable
 from ratchet.contracts.stages import TRAININGS
+from ratchet.runs.history import rebuild_plan, report_of
 from ratchet.runtime.parts_index import indexed_parts
 from ratchet.store.base import Entry, Store
 from ratchet.store.removals import removals
 
 REMOVAL = "removal"
 """The lease of a purge, an expiry or a collection: no stage has it."""
+_REBUILD_DAYS = 8
+"""A rebuild goes on for seven days at most (the time of the run of its DAG)."""
 _TAKE_NONE = TRAININGS | {"evaluate", "register", "report"}
 """Stages that take no part of a day by an index."""
 
@@ -92,9 +95,20 @@ def _mark(
     if runs.planned:
         _keep_for_the_next_night(store, pipeline, policy, now_ns, runs, marks)
     marks.keep_younger(now_ns - policy.grace * DAY_NS, f"younger than {policy.grace} days")
+    if begun := [one for one in _rebuilds(pipeline, runs) if one > now_ns - _REBUILD_DAYS * DAY_NS]:
+        marks.keep_younger(min(begun) - 1, "a rebuild that has begun before it may go on with it")
     marks.follow()
     marks.follow_superseded(now_ns - policy.results * DAY_NS)
     return marks
+
+
+def _rebuilds(pipeline: str, runs: Runs) -> Iterator[int]:
+    """When each rebuild of a version that has no answer began. No record names its results, which are newer."""
+    for run_id, entries in runs.unplanned.items():
+        written = {entry.key: entry.modified_ns for entry in entries}
+        begun = written.get(rebuild_plan(pipeline, run_id))
+        if begun is not None and report_of(pipeline, run_id) not in written:
+            yield begun
 
 
 def _keep_days(marks: Marks, rows: Rows, roots: Roots, aside_ns: int) -> frozenset[str]:

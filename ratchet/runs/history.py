@@ -73,6 +73,11 @@ def rebuild_plan(pipeline: str, run_id: str) -> str:
     return paths.kept(pipeline, run_id, paths.REPRODUCTION, paths.last(paths.plan(pipeline, run_id)))
 
 
+def report_of(pipeline: str, run_id: str) -> str:
+    """The key of what a rebuild of a version has found."""
+    return paths.kept(pipeline, run_id, paths.REPRODUCTION, "report.json")
+
+
 def is_planned(store: Store, pipeline: str, run_id: str) -> bool:
     """Whether a run has a plan, readable or not. False for what is no name of a run."""
     try:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from ratchet.contracts import paths
 from ratchet.contracts.errors import RatchetError
 from ratchet.contracts.reproduction import TOLERANCE, Likeness, RebuiltParent, Reproduction
 from ratchet.contracts.result import StageResult
@@ -12,6 +11,7 @@ from ratchet.contracts.version_record import VersionRecord
 from ratchet.runners.devices import TooFewDevices, require_devices
 from ratchet.runners.runner import Runner
 from ratchet.runs.ancestors import ancestors, rebuilt
+from ratchet.runs.history import report_of
 from ratchet.runs.ingredients import gone, other_code, other_environment
 from ratchet.runs.likeness import Comparison, compare
 from ratchet.runs.lost_versions import why_lost
@@ -22,7 +22,6 @@ from ratchet.store.documents import read_document
 
 OnBegin = Callable[[Rebuild], None]
 OnVersion = Callable[[VersionRecord], None]
-_REPORT = "report.json"
 _OF_PARENT = set(RebuiltParent.model_fields)
 _ENOUGH: frozenset[Likeness] = frozenset({"bit-equal", "within-tolerance"})
 
@@ -144,7 +143,7 @@ def _compute(
 
 
 def _report(record: VersionRecord, run_id: str) -> str:
-    return paths.kept(record.pipeline, run_id, paths.REPRODUCTION, _REPORT)
+    return report_of(record.pipeline, run_id)
 
 
 def _unlike_parent(parents: Sequence[Reproduction]) -> list[str]:

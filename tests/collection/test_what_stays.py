@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 
 from ratchet.contracts import left_paths, outbox_paths, paths
-from ratchet.runs.history import rebuild_plan
+from ratchet.runs.history import rebuild_plan, report_of
 from ratchet.runs.standstill import only_removal
 from ratchet.store.lease import new_lease
 from ratchet.store.process import Process
+from ratchet.store.publishing import Transaction, find_result
 from ratchet.store.sealed import seal
 from tests.collection.test_collect import kinds, nights
 from tests.collection.village import FIRST, NAME, POLICY, Village
@@ -115,6 +116,27 @@ def test_the_answer_of_a_rebuild_stays_as_long_as_records_of_runs(village: Villa
     village.collect()
     assert village.store.head(answer) is None
     assert village.store.head(begun) is None
+
+
+def test_what_a_rebuild_has_computed_stays_while_its_training_takes_longer_than_the_grace(village: Village) -> None:
+    """No record names it. It goes once the rebuild has its answer, or has begun longer ago than any goes on for."""
+    nights(village, 3)
+    runs = [f"reproduction-20261128T03000{number}-abcdef-1-01234567.here" for number in range(2)]
+    prefixes = [paths.published(NAME, "features", str(number) * 64) for number in range(2)]
+    for run, prefix in zip(runs, prefixes, strict=True):
+        village.store.create(rebuild_plan(NAME, run), b"{}")
+        Transaction(village.store, prefix, "a").commit(
+            stage="features", fingerprint=prefix[-64:], parts={"reproduction": run}, content=prefix[-64:], summary={},
+            metrics={}, timings={}, environment=None,
+        )  # fmt: skip
+    village.clock.days += POLICY.grace + 1
+    nights(village, 1)
+    village.collect()
+    assert None not in [find_result(village.store, prefix) for prefix in prefixes]
+    for run in runs:
+        village.store.create(report_of(NAME, run), b"{}")
+    village.collect()
+    assert [find_result(village.store, prefix) for prefix in prefixes] == [None, None]
 
 
 @pytest.mark.parametrize("case", ["a pipeline cannot be read", "a run is planned meanwhile"])
