@@ -5,17 +5,17 @@ Airflow is away.
 """
 
 import asyncio
-from contextlib import suppress
 from typing import Any
 
-from ratchet.contracts.errors import RatchetError
+from ratchet.contracts.masking import masked_logger
 from ratchet_airflow.container_trigger import ContainerTrigger, in_thread
 from ratchet_airflow.task_states import is_over
 
+_log = masked_logger("ratchet.share")
 _LOOK_S = 10.0
 """Seconds between two looks at whether the stage has ended."""
 _AGAIN_S = 60.0
-"""Until the notice to stop is sent again: the engine may have been silent."""
+"""Until the notice to stop is sent again."""
 
 
 class ShareTrigger(ContainerTrigger):
@@ -31,11 +31,21 @@ class ShareTrigger(ContainerTrigger):
         return f"{__name__}.{type(self).__name__}", {**given, "stage": self.stage}
 
     async def watch(self) -> None:
-        """Look at the stage, and end the container once that has ended."""
-        task: Any = self.task_instance
+        """Look at the stage, and end the container once that has ended. A look that fails is no last one."""
         while True:
             await asyncio.sleep(_LOOK_S)
-            if await in_thread(lambda: is_over(task.dag_id, task.run_id, self.stage)):
-                with suppress(RatchetError):
-                    await in_thread(self.end)
+            looking = in_thread(self._look)
+            await asyncio.wait([looking])
+            error = looking.exception()
+            if error is not None:
+                _log.warning("it is asked again whether %s has ended: %s", self.stage, error)
+            elif looking.result():
                 await asyncio.sleep(_AGAIN_S)
+
+    def _look(self) -> bool:
+        """Whether the stage has ended. Then the container gets a notice to stop."""
+        task: Any = self.task_instance
+        over = is_over(task.dag_id, task.run_id, self.stage)
+        if over:
+            self.end()
+        return over

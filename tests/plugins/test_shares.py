@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -106,6 +107,33 @@ def test_the_container_of_a_share_is_ended_once_its_stage_has_ended_and_not_befo
     asyncio.run(watched())
     assert set(notices) == {"failed"}
     assert len(notices) > 1, "a notice that the engine did not take is sent again"
+
+
+def test_a_look_that_fails_in_whatever_way_is_not_the_last_one(
+    states: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the triggerer cannot start a process for the notice. The triggerer keeps the lease: no reaper sees it."""
+    monkeypatch.setattr(share_trigger, "_LOOK_S", 0.01)
+    trigger, failures = ShareTrigger(store="mem://t", request="{}", stage="ingest"), [BlockingIOError(11, "fork")]
+    made: Any = trigger
+    made.task_instance = Task
+    states["ingest"] = "failed"
+    ended = Event()
+
+    def notify() -> None:
+        if failures:
+            raise failures.pop()
+        ended.set()
+
+    monkeypatch.setattr(trigger, "end", notify)
+
+    async def watched() -> None:
+        watching = asyncio.ensure_future(trigger.watch())
+        await asyncio.to_thread(ended.wait, 5)
+        watching.cancel()
+
+    asyncio.run(watched())
+    assert ended.is_set()
 
 
 def test_the_state_of_a_mapped_task_is_that_of_its_number(states: dict[str, str]) -> None:
