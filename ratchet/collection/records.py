@@ -66,19 +66,30 @@ class Records:
                 gone = f"the run is older than {policy.results} days"
                 self.findings.rest.append(Wholes(_LOGS, gone, None, run.logs))
         for run_id, files in runs.unplanned.items():
-            why = "the ledger names it" if run_id in in_ledger else ""
+            why, whole = "the ledger names it" if run_id in in_ledger else "", files
             if not why and any(map(self.is_young, files)):
                 why = self.young
             if not why and any(_is_of_rebuild(one) and self.age(one) < policy.runs for one in files):
                 why = f"a rebuild of the last {policy.runs} days"
+                whole = self._without_old_logs(files)
             if why:
                 stay.add(run_id)
-                self.findings.keep(_RUNS, why, files)
+                self.findings.keep(_RUNS, why, whole)
             else:
                 self.findings.rest.append(Wholes(_RUNS, "the run has no plan", None, files))
         self._of_dates(stay)
         self.findings.named.runs |= stay
         return stay
+
+    def _without_old_logs(self, files: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """The files of a rebuild that stay: its logs go with the results, as those of a night."""
+        if any(self.age(one) < self.policy.results for one in files):
+            return files
+        logs = tuple(one for one in files if one.key.endswith(".log"))
+        if logs:
+            gone = f"the rebuild is older than {self.policy.results} days"
+            self.findings.rest.append(Wholes(_LOGS, gone, None, logs))
+        return tuple(one for one in files if one not in logs)
 
     def _of_dates(self, stay: set[str]) -> None:
         """That of the newest date stays: a change of production by hand is in office from that date on.

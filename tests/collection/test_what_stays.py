@@ -139,6 +139,22 @@ def test_what_a_rebuild_has_computed_stays_while_its_training_takes_longer_than_
     assert [find_result(village.store, prefix) for prefix in prefixes] == [None, None]
 
 
+def test_the_logs_of_a_rebuild_go_with_the_results_as_those_of_a_night(village: Village) -> None:
+    run = "reproduction-20261128T020000-abcdef"
+    answer = paths.kept(NAME, run, paths.REPRODUCTION, "report.json")
+    log = paths.log(NAME, run, "train", 1)
+    for key in (answer, log):
+        village.store.create(key, b"{}")
+    nights(village, 3)
+    village.clock.days += POLICY.results - 4
+    village.collect()
+    assert village.store.head(log) is not None
+    village.clock.days += 2
+    village.collect()
+    assert village.store.head(log) is None
+    assert village.store.head(answer) is not None
+
+
 @pytest.mark.parametrize("case", ["a pipeline cannot be read", "a run is planned meanwhile"])
 def test_old_messages_go_by_their_age_whatever_pipelines_do(village: Village, case: str) -> None:
     old = (outbox_paths.message("here", "summary"), left_paths.why(left_paths.left("here", "engine", "attempt")))
