@@ -5,6 +5,7 @@ It goes on where the tutorial ends, and changes its store; so this file is the l
 
 import os
 import re
+from datetime import UTC, datetime
 from typing import get_args
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from ratchet.checkout import ROOT
 from ratchet.contracts import outbox_paths
 from ratchet.contracts.alerts import Occasion
+from ratchet.outbox import incidents
+from ratchet.outbox.incident import Incident
 from ratchet.runners.runner import Engine
 from ratchet.runs.known_hosts import mark_host
 from ratchet.store.opening import open_store
@@ -78,10 +81,23 @@ def test_there_is_a_page_for_each_message_of_the_servers() -> None:
 
 
 def test_what_many_pipelines_meet_is_found_by_the_titles_of_its_messages() -> None:
-    """A person may see no more of a message. The others are in `ratchet.outbox.incidents`."""
+    """A person may see no more of a message. The others are made in `ratchet.outbox.incidents`."""
+    now = datetime.now(UTC)
+    several = [{f"p{number}": "recovered" for number in range(5)}, {f"p{number}": "failure" for number in range(5)}, {}]
+    made = {
+        re.sub(r"\d+", "N", incidents._title(one, over=over))
+        for members in several
+        for over in (False, True)
+        for one in [
+            Incident(
+                receiver="r", cause="c", reason="CAUSE", opened=now, heard=now, said=now, messages=3, members=members
+            )
+        ]
+    }
     headings = re.findall(r"^## (.*)$", (DOCS / "on-call.md").read_text(encoding="utf-8"), re.MULTILINE)
     (found,) = (set(one.split(", ")) for one in headings if NO_STORE in one)
-    assert found == {NO_STORE, "N pipelines: CAUSE", "N pipelines: over: CAUSE"}
+    assert found == {NO_STORE, *made}
+    assert len(made) == 4
 
 
 def _each_server(title: str) -> tuple[str, ...]:
