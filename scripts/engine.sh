@@ -3,7 +3,7 @@
 #   engine.sh          exits 0 if an engine answers, 3 if there is none (stages then run as processes)
 #   engine.sh stop     stops the engine that this script started, and no other
 #   engine.sh release  does the same, unless a container runs on that engine
-# With RATCHET_NO_ENGINE_INSTALL=1 the script installs and starts nothing.
+# With RATCHET_NO_ENGINE_INSTALL=1 the script installs and starts nothing. RATCHET_ENGINE_WAIT: seconds to wait for it (60).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 state=$PWD/.ratchet/engine
