@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from ratchet.checkout import ROOT
 from ratchet.cli.main import main
-from ratchet.contracts import paths
+from ratchet.contracts import left_paths, paths
 from ratchet.contracts.release_number import RELEASE
 from ratchet.outbox.incidents import join
 from ratchet.outbox.letter import Letter
@@ -27,6 +27,9 @@ from ratchet.runners.runner import Engine
 from ratchet.runs.answers import record_answer
 from ratchet.runs.history import plan_of, runs_of
 from ratchet.runs.known_hosts import mark_host
+from ratchet.runs.left_elsewhere import leave
+from ratchet.runs.outcomes import outcomes
+from ratchet.runs.requests import compose
 from ratchet.runs.run_index import renew_index
 from ratchet.store.base import Store
 from ratchet.store.lease import Waiter, new_lease
@@ -85,7 +88,7 @@ def deliver(folder: Path, day: date) -> None:
 
 
 def make(folder: Path) -> None:
-    """The nights: the first model, more of them, a refused day that is let in, a run as of then, a hold, a purge."""
+    """The nights: the first model, more of them, a refused day that is let in, a run as of then, a rebuild, a hold, a purge."""
     data, pipeline, store = folder / "data", folder / "shop", str(folder / "store")
     for place in (data, pipeline):
         place.mkdir(parents=True)
@@ -109,6 +112,7 @@ def make(folder: Path) -> None:
     night(days[6], ends=65)
     call("data", "accept", "shop", str(days[6]), *who)
     night(days[5], "--as-of", "then", "--promote", "never")
+    call("reproduce", "shop@1", "--store", store, "--runner", "process")
     call("hold", "shop", "--because", "an example", "--store", store)
     call("release", "shop", "--because", "an example", "--store", store)
     call(
@@ -129,7 +133,8 @@ def make(folder: Path) -> None:
 
 
 def leave_what_servers_write(store: Store, day: date) -> None:
-    """The index, a lease whose container may live, the mark of a host, a person's answer, and an alert that waits."""
+    """The index, a lease whose container may live, the mark of a host, a job that was left to the follower of that host,
+    a person's answer, and an alert that waits."""
     assert renew_index(store, "shop")
     engine = Engine("gpu-1/1", "gpu-1")
     mark_host(store, HERE, engine, 2)
@@ -140,6 +145,8 @@ def leave_what_servers_write(store: Store, day: date) -> None:
     hold.release(lives=True)
     plan = plan_of(store, "shop", runs_of(store, "shop", day)[0])
     assert plan is not None
+    asked = compose(store, plan, "features", outcomes(store, "shop", plan.run_id), "try1")
+    leave(store, left_paths.left(HERE, engine.id, "try1"), asked)
     record_answer(store, plan, "yes", by="ada", at=AT, text="an example", evaluation="0" * 64)
     letter = Letter(
         event=paths.alert("shop", plan.run_id, "1-train-retry"), receiver="mlops", pipeline="shop", occasion="retry",

@@ -23,7 +23,8 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.errors import OtherRelease
 from ratchet.contracts.removal import Removal
 from ratchet.contracts.repetition import HoldoutAttempt
-from ratchet.contracts.request import Outcome, RunPlan
+from ratchet.contracts.reproduction import Reproduction
+from ratchet.contracts.request import Outcome, RunPlan, StageRequest
 from ratchet.contracts.result import StageResult
 from ratchet.contracts.run_index import RunIndex
 from ratchet.contracts.snapshot_index import SnapshotIndex
@@ -58,6 +59,9 @@ MORE_KINDS: dict[str, type[Document]] = {
     r"attempts/.*\.json": HoldoutAttempt,
     r"outbox/.*/letters/.*\.json": Letter,
     r"outbox/.*/incidents/.*\.json": Incident,
+    r"left/.*/job\.json": StageRequest,
+    r"runs/.*/reproduction-plan\.json": RunPlan,
+    r"runs/.*/reproduction-report\.json": Reproduction,
 }
 KINDS = {**FIRST_KINDS, **MORE_KINDS}
 """The documents of a store by their keys; what is sealed is unsealed first."""
@@ -149,7 +153,7 @@ def _with_more(kind: type[Document], plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_record_that_an_older_release_cannot_read_moves_nothing_and_is_said_in_one_line(store: FileStore) -> None:
-    key = next(entry.key for entry in store.list("runs/shop") if entry.key.endswith("plan.json"))
+    key = next(entry.key for entry in store.list("runs/shop") if entry.key.endswith("/plan.json"))
     before = store.read(key)
     plan = RunPlan.model_validate_json(before)
     entry = store.head(key)
