@@ -102,17 +102,16 @@ def fault_in_place(error: BaseException, folders: Sequence[Path]) -> Unavailable
     kind = disk_fault(error)
     if kind is None or not folders:
         return None
-    name = getattr(error, "filename", None)
+    name, below = getattr(error, "filename", None), f"a file below {' or '.join(map(str, folders))}"
+    remedy = "check the disk of the store or of the source, and the system's log; run again if no retry follows"
     if isinstance(name, str | bytes | os.PathLike):
         place = Path(os.path.realpath(os.fsdecode(name)))
         if not any(place.is_relative_to(folder) for folder in folders):
             return None
-    elif _number(error) not in _NAMELESS:
+        return kind(f"{below} cannot be read now: {error}", remedy=remedy)
+    if _number(error) not in _NAMELESS:
         return None
-    return kind(
-        f"a file below {' or '.join(map(str, folders))} cannot be read now: {error}",
-        remedy="check the disk of the store or of the source, and the system's log; run again if no retry follows",
-    )
+    return kind(f"{error}: rather of {below} than of what the pipeline's own code reads or connects to", remedy=remedy)
 
 
 def _number(error: BaseException) -> int | None:
