@@ -47,7 +47,7 @@ def reproduce(
 
     A version that began with the weights of another one takes them by their digest; where they are gone, or with
     `chain`, that version is built again and compared first, and so on. image: the digest of the stage image, None for
-    processes. A rebuild that is bit-equal is deleted after it was compared, and whoever began with it; any other one
+    processes. A rebuild that is bit-equal is deleted after it was compared; any other one
     stays, to look at. on_begin: is given each rebuild, for one who may have to interrupt it. on_version: is given each
     record before its rebuild. Raises the RatchetError that says why a stage failed.
     """
