@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from ratchet.contracts import paths
-from ratchet.contracts.errors import ConfigurationError, Unavailable
+from ratchet.contracts.errors import ConfigurationError, NoAnswer, Unavailable
 from ratchet.contracts.fingerprint import digest
 from ratchet.store.base import Store
 from ratchet.store.file import FileStore
@@ -121,13 +121,13 @@ def test_a_store_that_has_moved_and_cannot_be_written_is_named_in_one_line(tmp_p
     store = FileStore(tmp_path / "store")
     database = store.root / paths.tracking_database()
     blocked = database.with_name(f"{database.name}-journal")
-    blocked.mkdir()  # as a folder that this process may not write into
+    blocked.symlink_to("/nowhere/journal")  # as a folder that this process may not write into
     with pytest.raises(ConfigurationError, match=r"its addresses are of another place.*to do: let this process write"):
         use_registry(store, None, tmp_path, lambda registry: registry)
-    blocked.rmdir()
+    blocked.unlink()
     with closing(sqlite3.connect(database)) as other, other:
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(Unavailable, match="is locked by another process; to do: run again when it has ended"):
+        with pytest.raises(NoAnswer, match="is locked by another process; to do: end what holds it"):
             use_registry(store, None, tmp_path, lambda registry: registry)
     assert use_registry(store, None, tmp_path, lambda registry: isinstance(registry, FileRegistry))
 
