@@ -38,7 +38,7 @@ from ratchet_airflow import settings
 from ratchet_airflow.alerts import delivery
 from ratchet_airflow.run_id import installation, is_foreign
 from ratchet_airflow.servers import alive_file, log_to_stderr
-from ratchet_airflow.task_of import task_of
+from ratchet_airflow.task_of import OVER, task_of
 from ratchet_airflow.watch import presence
 from ratchet_airflow.watch.airflow_server import AirflowServer, NotFound, ServerAway, as_expected, named_server
 from ratchet_airflow.watch.guard import Guard
@@ -48,7 +48,6 @@ _EVERY_S = 60.0
 """Between two looks."""
 _LIMIT_S = 300
 """A step of a look that takes longer hangs: the process ends, and what supervises it starts it again."""
-_OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 _log = masked_logger("ratchet.reaper")
 
 
@@ -171,7 +170,7 @@ class Reaper:
         if isinstance(self._unknown, ServerAway):
             return False  # it may take its time not to answer, for each container
         try:
-            return _state(self._server, dag, run, name) in _OVER
+            return _state(self._server, dag, run, name) in OVER
         except NotFound as error:
             if run in error.detail:
                 return True

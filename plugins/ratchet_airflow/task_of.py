@@ -1,9 +1,11 @@
-"""The task of Airflow that follows a stage of a run, or of a rebuild of a version."""
+"""The task of Airflow that follows a stage of a run, or of a rebuild of a version, and when a task is over."""
 
 from ratchet.contracts.request import RunPlan
 
 REPRODUCE_DAG, REPRODUCE_TASK = "ratchet_reproduce", "reproduce"
 """The one task of all stages of a rebuild."""
+OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+"""The states of a task that has ended, in Airflow's words."""
 
 
 def task_of(plan: RunPlan, stage: str) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-_OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+from ratchet_airflow.task_of import OVER
 
 
 def task_state(dag_id: str, run_id: str, task_id: str, number: int | None = None) -> str:
@@ -22,5 +22,5 @@ def task_state(dag_id: str, run_id: str, task_id: str, number: int | None = None
 def is_over(dag_id: str, run_id: str, task_id: str) -> bool:
     """Whether Airflow says that a task has ended."""
     with suppress(AirflowRuntimeError):
-        return task_state(dag_id, run_id, task_id) in _OVER
+        return task_state(dag_id, run_id, task_id) in OVER
     return False

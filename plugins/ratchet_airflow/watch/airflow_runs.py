@@ -6,11 +6,11 @@ from typing import Literal
 from urllib.parse import quote
 
 from ratchet_airflow.public_links import airflow_url
+from ratchet_airflow.task_of import OVER
 
 TAG = "ratchet"
 """Every pipeline's DAG has this tag."""
 ENDED = frozenset({"success", "failed"})
-_DONE = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 APPROVAL = "approve"
 State = Literal["queued", "running", "success", "failed"]
 
@@ -28,7 +28,7 @@ class Task:
     @property
     def done(self) -> bool:
         """Whether it has ended."""
-        return self.state in _DONE
+        return self.state in OVER
 
     @property
     def waits_for_person(self) -> bool:
