@@ -132,11 +132,13 @@ class ApproveOperator(ApprovalOperator):
 
     def _record(self, plan: RunPlan, event: Mapping[str, Any], *, by: str, evaluation: str) -> Answer:
         from ratchet.runs.answers import record_answer
+        from ratchet.runs.run_index import note_end
         from ratchet.store.opening import open_store
 
+        store = open_store(plan.store)
         yes = event.get("chosen_options") == [self.APPROVE]
         made = record_answer(
-            open_store(plan.store),
+            store,
             plan,
             "yes" if yes else "no",
             by=by,
@@ -145,6 +147,7 @@ class ApproveOperator(ApprovalOperator):
             evaluation=evaluation,
         )
         self.log.info("recorded: %s", made.line)
+        note_end(store, plan)  # the page of nights says whether it waits for an answer
         return made
 
     def _read(self, context: Context) -> tuple[RunPlan, Results]:

@@ -8,8 +8,6 @@ from functools import cache
 from typing import Any
 
 PREFIX = "/ratchet"
-_MOST_LOST = 20
-"""Alerts that reached nobody, shown on the page of nights: the newest ones."""
 _INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """A page holds text from data and from people. Nothing in it may run, or act in the name of its reader."""
 
@@ -83,8 +81,8 @@ def _not_now(_: Any, error: Exception) -> Any:
 
 
 def _nights(pipeline: str) -> str:
-    """The table of a pipeline's nights, newest first."""
-    from ratchet.outbox.outbox import undelivered
+    """The table of a pipeline's nights, newest first. Reads a few documents, see docs/adr/063."""
+    from ratchet.outbox.lost_letters import lost_letters
     from ratchet.runs.history_page import page
     from ratchet.runs.run_index import nights
     from ratchet.store.opening import open_store
@@ -94,9 +92,9 @@ def _nights(pipeline: str) -> str:
     store = open_store(settings.read().store)
     lost = [
         f"{letter.made:%Y-%m-%d %H:%M} UTC, {letter.receiver}: {letter.title}"
-        for letter in undelivered(store, installation(), pipeline, _MOST_LOST)
+        for letter in lost_letters(store, installation(), pipeline)
     ]
-    return page(pipeline, nights(store, pipeline)[::-1], undelivered=lost)
+    return page(pipeline, nights(store, pipeline, follow=False)[::-1], undelivered=lost)
 
 
 def _verdict(pipeline: str, run_id: str) -> str:

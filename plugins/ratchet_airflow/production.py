@@ -97,6 +97,7 @@ class ProductionOperator(BaseOperator):
 
     def _change(self, context: Mapping[str, Any], store: "Store", tracking: str | None, model: str) -> list[str]:
         from ratchet.production.by_hand import carry_out
+        from ratchet.runs.run_index import note_production
 
         asked = context["params"]
         by, because = person(context), str(asked.get("because") or "")
@@ -107,6 +108,7 @@ class ProductionOperator(BaseOperator):
         act = _action(self.verb, store, tracking, model, version, by, because, _second(context))
         done = carry_out(store, tracking, model, act if made is None else lambda: made)
         self.record = done.record
+        note_production(store, done.record)
         return describe(done)
 
     def _made(

@@ -16,6 +16,7 @@ from ratchet.production.accept_loss import accept_loss
 from ratchet.production.diagnosis import diagnose
 from ratchet.production.register_again import register_again
 from ratchet.runs.installation import diagnose_installation, is_of_this_host
+from ratchet.runs.run_index import note_production
 from ratchet.store.opening import open_store
 
 _NOTE = """\
@@ -106,6 +107,8 @@ def _model(options: argparse.Namespace) -> int:
     who = user_at_host() if options.by is None else options.by
     if options.accept_loss is not None:
         record = accept_loss(store, uri, model, by=who, because=options.accept_loss)
+        if record is not None:
+            note_production(store, record)
         cut = f"record {record.number}: {record.reason}" if record else "no record was whole: the ledger is empty now"
         print(f"{cut}; what did not belong to it is kept beside it")
     if options.register_again is not None:

@@ -12,6 +12,7 @@ from ratchet.contracts.errors import ConfigurationError
 from ratchet.production.by_hand import Done, carry_out
 from ratchet.production.reconcile import sentences
 from ratchet.production.standing import held
+from ratchet.runs.run_index import note_production
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record
 from ratchet.store.opening import open_store
@@ -44,6 +45,7 @@ def _change(options: argparse.Namespace, *, form: str, act: Callable[[argparse.N
     model, version = split(options.model, version=_FORMS[form])
     store, who = open_store(options.store), by(options)
     done = carry_out(store, environment().tracking_uri, model, lambda: act(options)(store, model, version, who))
+    note_production(store, done.record)
     return show(done)
 
 

@@ -35,6 +35,12 @@ class Answer(Document):
         return f"{who} at {self.at:%Y-%m-%d %H:%M %Z}{f': {self.text}' if self.text else ''}"
 
 
+class RecordedAnswer(Answer):
+    """One answer as it is stored, with copies of those before it, so that a page reads only the newest."""
+
+    earlier: tuple[Answer, ...] = Field((), description="Empty in what releases before have recorded.")
+
+
 def approvals(answers: Sequence[Answer], evaluation: str) -> tuple[Answer, ...]:
     """The first yes of each person about this evaluation, after the last no."""
     about = [one for one in answers if one.evaluation == evaluation]

@@ -38,6 +38,11 @@ def undelivered(installation: str, *pipeline: str) -> str:
     return join("outbox", installation, "undelivered", *pipeline)
 
 
+def newest_undelivered(installation: str, *pipeline: str) -> str:
+    """The prefix of the documents with the newest of them, or a pipeline's document."""
+    return join("outbox", installation, "newest-undelivered", *(f"{one}.json" for one in pipeline))
+
+
 def given_up(installation: str, pipeline: str, receiver: str, event: str) -> str:
     """One of them."""
     return f"{undelivered(installation, pipeline)}/{segment(receiver)}-{_digest(event)}.json"

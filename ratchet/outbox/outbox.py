@@ -20,6 +20,7 @@ from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.stored import read_stored, with_unknown
 from ratchet.outbox.letter import TAKEN, Letter, address_digest, delay
+from ratchet.outbox.lost_letters import note_lost_letters
 from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document, replace_document
 
@@ -211,6 +212,7 @@ class Outbox:
             before = read_stored(Letter, written, where=f"{self.store.uri}/{self.key(letter)}")
             whole = with_unknown(before, json.loads(written), letter)
             self.store.create(place, json.dumps(whole, ensure_ascii=False).encode())
+            note_lost_letters(self.store, self.installation, letter.pipeline)
             self.store.delete(self.key(letter))
 
     def _postpone(self, letter: Letter, *, give_up: bool) -> None:
@@ -228,23 +230,6 @@ class Outbox:
             entry = self.store.head(self.key(letter))
             if entry is not None:
                 self.replace(letter, expected=entry.etag)
-
-
-def undelivered(store: Store, installation: str, pipeline: str, most: int) -> list[Letter]:
-    """The letters about a pipeline that were given up last, oldest first; no others are read."""
-
-    def read(entry: Entry) -> Letter | None:
-        try:
-            return read_document(store, entry.key, Letter)
-        except FileNotFoundError:
-            return None  # removed meanwhile
-        except (OtherRelease, CorruptArtifact) as error:
-            _log.warning("alerts: the letter is left: %s", error)
-            return None
-
-    there = sorted(store.list(outbox_paths.undelivered(installation, pipeline)), key=lambda entry: entry.modified_ns)
-    found = in_threads(read, there[-most:]) if there else []
-    return sorted((letter for letter in found if letter is not None), key=lambda one: one.made)
 
 
 def _bytes(letter: Letter) -> bytes:

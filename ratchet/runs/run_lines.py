@@ -44,9 +44,9 @@ def noted_line(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
     return line if line.ended else line.model_copy(update={"noted": digest_of(found)})
 
 
-def records_now(store: Store, pipeline: str, run_id: str) -> str:
-    """What `noted` of the line of a run would be now. One request."""
-    return digest_of(_records(store, pipeline, run_id))
+def is_as_recorded(store: Store, pipeline: str, run: IndexedRun) -> bool:
+    """Whether the line of a run under way is from its records as they are now. One request, or none."""
+    return run.noted != "" and run.noted == digest_of(_records(store, pipeline, run.run_id))
 
 
 def _records(store: Store, pipeline: str, run_id: str) -> list[tuple[str, str]]:

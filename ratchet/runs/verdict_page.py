@@ -13,7 +13,7 @@ from ratchet.pages import template
 from ratchet.pages.rails import guard_lines
 from ratchet.pages.svg import GainAxis, line, svg
 from ratchet.pages.words import interval
-from ratchet.runs.answers import answers
+from ratchet.runs.answers import answers_to_show
 from ratchet.runs.history import plan_of
 from ratchet.runs.outcomes import outcome_of_stage
 from ratchet.store.base import Store
@@ -40,7 +40,7 @@ def verdict_page(store: Store, pipeline: str, run_id: str) -> str:
         return svg(_WIDTH, _HEIGHT, [line("axis-zero", axis(0), 0, axis(0), _HEIGHT), drawn], interval(gain))
 
     models = _models(plan, judged, summaries.trained(trained.result).digest)
-    models += [("Answer", one.line) for one in answers(store, pipeline, run_id)]
+    models += [("Answer", one.line) for one in answers_to_show(store, pipeline, run_id)]
     shown = {"plan": plan, "judged": judged, "mood": _MOODS[judged.verdict], "guards": guard_lines(judged)}
     return template.render(_TEMPLATE, **shown, picture=picture, models=models)
 

@@ -14,7 +14,8 @@ from ratchet.outbox.causes import STORE, shared_cause
 from ratchet.outbox.deadline import Deadline
 from ratchet.outbox.incidents import join, summarise
 from ratchet.outbox.letter import LIMIT, TAKEN, Letter, delay
-from ratchet.outbox.outbox import Outbox, undelivered
+from ratchet.outbox.lost_letters import lost_letters
+from ratchet.outbox.outbox import Outbox
 from ratchet.outbox.spool import Spool
 from ratchet.runs.history_page import page
 from ratchet.store.memory import MemoryStore
@@ -145,7 +146,7 @@ def test_a_letter_that_nobody_takes_is_given_up_after_the_limit_and_no_sooner() 
     post.watch(timedelta(hours=2))
     assert post.lost == ["a"]
     assert post.waits() == []
-    (lost,) = undelivered(post.store, "here", "p", 9)
+    (lost,) = lost_letters(post.store, "here", "p")
     assert "Alerts that reached nobody" in page("p", [], undelivered=[lost.title])
     assert "Alerts that reached nobody" not in page("p", [])
 
@@ -178,26 +179,6 @@ def test_an_old_letter_is_tried_for_a_while_before_it_is_given_up() -> None:
     post.away = set()
     post.watch(timedelta(minutes=20))
     assert post.titles() == ["a"]
-
-
-def test_of_many_that_were_given_up_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    post, read = Post("given-up", "one"), list[str]()
-    for number in range(5):
-        made = post.now + timedelta(minutes=number)
-        letter = Letter(
-            event=f"e/{number}", receiver="oncall", pipeline="p", occasion="failure", title=f"{number}", body="",
-            kind="failure", made=made, due=made,
-        )  # fmt: skip
-        post.store.create(outbox_paths.given_up("here", "p", "oncall", letter.event), letter.model_dump_json().encode())
-    real = post.store.read
-
-    def counted(key: str) -> bytes:
-        read.append(key)
-        return real(key)
-
-    monkeypatch.setattr(post.store, "read", counted)
-    assert [letter.title for letter in undelivered(post.store, "here", "p", 2)] == ["3", "4"]
-    assert len(read) == 2
 
 
 def test_nobody_to_send_to_is_no_letter_and_an_unknown_address_is_waited_for() -> None:
@@ -404,7 +385,7 @@ def test_what_cannot_be_read_silences_nothing_else(text: bytes, tmp_path: Path) 
     assert spool.store_is_back(post.outbox()) == 1
     post.watch(timedelta(minutes=5))
     assert post.titles() == ["a", "b", "kept"]
-    assert undelivered(post.store, "here", "p", 9) == []
+    assert lost_letters(post.store, "here", "p") == ()
 
 
 def test_a_letter_of_a_newer_release_is_read() -> None:
@@ -510,7 +491,7 @@ def test_a_letter_for_an_address_that_was_set_empty_is_kept_as_undelivered() -> 
     post.there = []
     post.watch(timedelta(minutes=40))
     assert post.waits() == []
-    assert [letter.title for letter in undelivered(post.store, "here", "p", 9)] == ["a"]
+    assert [letter.title for letter in lost_letters(post.store, "here", "p")] == ["a"]
 
 
 def test_what_is_sent_before_its_event_is_claimed_is_not_sent_again() -> None:

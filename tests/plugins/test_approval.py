@@ -192,9 +192,12 @@ def test_the_page_of_the_verdict_is_there_before_the_report(
 ) -> None:
     asked = question()
     asked.answer("ben", "Reject", "not <b>today</b>")
+    for number in range(3):  # the task was cleared, and answered again
+        asked.answer("ben", "Reject", f"reason {number}")
     with counted_calls(monkeypatch) as calls:
         page = verdict_page(asked.store, "small", asked.run_id)
     assert len(calls) <= 5
+    assert page.count("reason ") == len(asked.lines) - 1 == 3
     assert "loses too much" in page
     assert "no of ben at 2026-11-21 02:40 UTC: not &lt;b&gt;today&lt;/b&gt;" in page
     with pytest.raises(LookupError):

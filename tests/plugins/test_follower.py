@@ -78,7 +78,7 @@ class Task:
 
 
 def test_a_follower_that_is_killed_and_the_next_one_follow_a_training_to_its_end(made: Trainings) -> None:
-    plan = plan_of(made, "far", 1)
+    plan = plan_of(made, "far", 1, epochs=5)  # some 45 s, so that it does not end before the second one follows it
     with ThreadPoolExecutor(1) as pool:
         with server(made, ends_with=-signal.SIGKILL) as first:
             task = Task(made, plan)

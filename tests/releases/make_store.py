@@ -22,15 +22,16 @@ from ratchet.contracts import left_paths, paths
 from ratchet.contracts.release_number import RELEASE
 from ratchet.outbox.incidents import join
 from ratchet.outbox.letter import Letter
+from ratchet.outbox.lost_letters import lost_letters
 from ratchet.outbox.outbox import Outbox
 from ratchet.runners.runner import Engine
 from ratchet.runs.answers import record_answer
 from ratchet.runs.history import plan_of, runs_of
+from ratchet.runs.index_mending import renew_index
 from ratchet.runs.known_hosts import mark_host
 from ratchet.runs.left_elsewhere import leave
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.requests import compose
-from ratchet.runs.run_index import renew_index
 from ratchet.store.base import Store
 from ratchet.store.lease import Waiter, new_lease
 from ratchet.store.opening import open_store
@@ -134,7 +135,7 @@ def make(folder: Path) -> None:
 
 def leave_what_servers_write(store: Store, day: date) -> None:
     """The index, a lease whose container may live, the mark of a host, a job that was left to the follower of that host,
-    a person's answer, and an alert that waits."""
+    a person's answers, an alert that waits, and one that reached nobody."""
     assert renew_index(store, "shop")
     engine = Engine("gpu-1/1", "gpu-1")
     mark_host(store, HERE, engine, 2)
@@ -147,7 +148,8 @@ def leave_what_servers_write(store: Store, day: date) -> None:
     assert plan is not None
     asked = compose(store, plan, "features", outcomes(store, "shop", plan.run_id), "try1")
     leave(store, left_paths.left(HERE, engine.id, "try1"), asked)
-    record_answer(store, plan, "yes", by="ada", at=AT, text="an example", evaluation="0" * 64)
+    for by in ("ada", "ben"):
+        record_answer(store, plan, "yes", by=by, at=AT, text="an example", evaluation="0" * 64)
     letter = Letter(
         event=paths.alert("shop", plan.run_id, "1-train-retry"), receiver="mlops", pipeline="shop", occasion="retry",
         title="shop: train is tried again", body="an example", kind="warning", cause="the engine is away",
@@ -157,6 +159,11 @@ def leave_what_servers_write(store: Store, day: date) -> None:
         store=store, installation=HERE, addresses=lambda _: None, send=lambda *_: False, given_up=lambda _: None
     )
     assert outbox.post(letter.event, b"{}", [join(outbox, letter)])
+    lost = letter.model_copy(update={"event": paths.alert("shop", plan.run_id, "2-train-failure"), "cause": ""})
+    assert outbox.post(lost.event, b"{}", [lost])
+    outbox.addresses = lambda _: []
+    outbox.deliver(lost)
+    assert [one.title for one in lost_letters(store, HERE, "shop")] == [lost.title]
 
 
 def pack_code(archive: Path) -> None:

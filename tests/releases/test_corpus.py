@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ratchet.contracts import paths, summaries
-from ratchet.contracts.approval import Answer
+from ratchet.contracts.approval import RecordedAnswer
 from ratchet.contracts.day_record import DayRecord
 from ratchet.contracts.document import Document
 from ratchet.contracts.errors import OtherRelease
@@ -32,6 +32,7 @@ from ratchet.contracts.stored import read_stored
 from ratchet.contracts.version_record import VersionRecord
 from ratchet.outbox.incident import Incident
 from ratchet.outbox.letter import Letter
+from ratchet.outbox.lost_letters import LostLetters
 from ratchet.runs.run_index import nights
 from ratchet.store.file import FileStore
 from ratchet.store.lease import Lease
@@ -54,11 +55,12 @@ FIRST_KINDS: dict[str, type[Document]] = {
     r"leases/.*\.json": Lease,
 }
 MORE_KINDS: dict[str, type[Document]] = {
-    r"runs/.*/approval-\d+\.json": Answer,
+    r"runs/.*/approval-\d+\.json": RecordedAnswer,
     r"index/.*\.json": RunIndex,
     r"attempts/.*\.json": HoldoutAttempt,
     r"outbox/.*/letters/.*\.json": Letter,
     r"outbox/.*/incidents/.*\.json": Incident,
+    r"outbox/.*/newest-undelivered/.*\.json": LostLetters,
     r"left/.*/job\.json": StageRequest,
     r"runs/.*/reproduction-plan\.json": RunPlan,
     r"runs/.*/reproduction-report\.json": Reproduction,

@@ -1,19 +1,24 @@
 """The answers of people about a run, in the store."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from ratchet.contracts import paths
+from ratchet.contracts.approval import Answer
 from ratchet.contracts.errors import CorruptArtifact
 from ratchet.contracts.fingerprint import digest
 from ratchet.contracts.request import Promotion
 from ratchet.contracts.stages import STAGES
 from ratchet.contracts.writing_rights import writable_by
-from ratchet.runs.answers import answers, record_answer
+from ratchet.runs.answers import answers, answers_to_show, record_answer
 from ratchet.runs.requests import compose
+from ratchet.store.file import FileStore
 from ratchet.store.memory import MemoryStore
+from ratchet.store.sealed import seal
 from tests.runs.test_requests import OUTCOMES, plan
+from tests.store_calls import counted_calls
 
 AT = datetime(2026, 11, 21, 8, 12, tzinfo=UTC)
 THIS = digest(b"this")
@@ -28,6 +33,22 @@ def test_answers_are_kept_in_their_order_with_person_time_and_text() -> None:
     assert answers(store, "small", "r") == (first, second)
     assert [one.number for one in (first, second)] == [1, 2]
     assert first.line == "no of ben at 2026-11-21 08:12 UTC: too early"
+
+
+def test_a_page_reads_the_newest_answer_alone_but_those_of_a_release_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FileStore(tmp_path)
+    assert answers_to_show(store, "small", "r") == ()
+    before = Answer(pipeline="small", run_id="r", number=1, answer="no", by="ben", at=AT, evaluation=THIS)
+    store.create(paths.answer("small", "r", 1), seal(before))  # as releases before do
+    assert [one.line for one in answers_to_show(store, "small", "r")] == [before.line]
+    store.create(paths.answer("small", "r", 2), seal(before.model_copy(update={"number": 2})))
+    third = record_answer(store, ASKED, "yes", by="ada", at=AT, text="", evaluation=THIS)
+    with counted_calls(monkeypatch) as calls:
+        shown = answers_to_show(store, "small", "r")
+    assert [one.line for one in shown] == [before.line, before.line, third.line]
+    assert calls == ["list", "read"]
 
 
 def test_an_answer_that_was_changed_is_noticed() -> None:

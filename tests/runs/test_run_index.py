@@ -20,27 +20,14 @@ from ratchet.contracts.run_index import FORM, IndexedLedger, IndexedRun, RunInde
 from ratchet.contracts.stages import REGULAR, Stage
 from ratchet.runs.answers import record_answer
 from ratchet.runs.data_days import newest_plan
-from ratchet.runs.run_index import (
-    RunLine,
-    index_etags,
-    newest_ids,
-    newest_runs,
-    nights,
-    note_end,
-    note_plan,
-    rebuilt,
-    renew_index,
-)
+from ratchet.runs.index_document import rebuilt
+from ratchet.runs.run_index import RunLine, newest_ids, newest_runs, nights, note_end, note_plan
 from ratchet.runs.stage_record import StageRecord
-from ratchet.runs.standstill import RowsHeld, only_removal
 from ratchet.store.base import Store
 from ratchet.store.documents import read_document
 from ratchet.store.file import FileStore
-from ratchet.store.lease import new_lease
 from ratchet.store.ledger import append
 from ratchet.store.memory import MemoryStore
-from ratchet.store.process import Process
-from ratchet.store.sealed import seal
 from tests.runs.recorded import keep, keep_plan
 from tests.runs.test_requests import CONTENT, DAY, JUDGED, OUTCOMES, TRAINED, outcome, plan
 from tests.store.test_ledger import change
@@ -348,46 +335,6 @@ def test_a_line_of_another_release_is_not_taken_for_one_of_this_form(store: Memo
     assert stored(store).form == FORM  # so the newer release makes it again
 
 
-def test_an_index_is_renewed_only_where_it_is_not_as_this_release_writes_it(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = paths.run_index("small")
-    assert not renew_index(store, "small")  # it has no run
-    made = ran(store, "r", *whole())
-    for content in (None, b"{}", b"{"):  # lost, of an older form, damaged
-        store.delete(key)
-        if content is not None:
-            store.create(key, content)
-        assert [renew_index(store, "small") for _ in range(2)] == [True, False]
-    assert stored(store) == rebuilt(store, "small")
-    store.delete(key)
-    monkeypatch.setattr("ratchet.store.lease.BEAT_S", 0.2)
-    with only_removal(store, "small", "ada", wait_s=0.0), pytest.raises(RowsHeld, match="holds the rows of small"):
-        renew_index(store, "small")
-    assert store.head(key) is None  # a purge deletes it after it has changed the records
-    newer = b'{"needs": {"lines": "9.0.0"}}'
-    store.delete(key)
-    store.create(key, newer)
-    assert not renew_index(store, made.spec.name)
-    assert store.read(key) == newer
-    assert [*index_etags(store)] == ["small"]
-
-
-def test_an_index_is_renewed_where_a_watch_has_died_with_its_container(
-    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody sees that its process is dead; each look gave up, and the watch sent no heartbeat meanwhile."""
-    monkeypatch.setattr("ratchet.store.lease.STALE_S", 0.2)
-    ran(store, "r", *whole())
-    store.delete(paths.run_index("small"))
-    dead = new_lease("removal-1 by the watch", "removal-1").model_copy(
-        update={"process": Process(host="another container", pid=1, started=1)}
-    )
-    store.create(paths.lease("small", "removal", "rows"), seal(dead))
-    assert renew_index(store, "small")
-    assert stored(store) == rebuilt(store, "small")
-
-
 def test_a_candidate_that_nobody_has_answered_for_waits(store: MemoryStore) -> None:
     made = ran(store, "r", *whole()[:5], promotion=Promotion(mode="approve"))
     asked = OUTCOMES["evaluate"].result
@@ -466,7 +413,7 @@ def test_a_store_that_cannot_write_it_fails_no_run(
     note_plan(store, made)
     assert "index of the runs of small is not written: the store is away" in caplog.text
     monkeypatch.setattr(store, "replace", lambda *_, **__: False)
-    monkeypatch.setattr("ratchet.runs.run_index._WAIT_S", 0.0)
+    monkeypatch.setattr("ratchet.runs.index_document._WAIT_S", 0.0)
     note_plan(store, made)
     assert "others keep writing it" in caplog.text
     assert line_of(store).run_id == "r"

@@ -1,16 +1,18 @@
 """The documents with a line for each run, for pages: the watch makes again what is lost or of a release before.
 
-A page reads and writes nothing. So without the watch a pipeline that has no more runs, such as a paused one, would make
-its document again for each view. And a run whose line the store refused, when it was planned and when it ended, would
-never be shown.
+A page believes a document, and writes nothing. So without the watch a run that was killed between a record and its line
+would be shown as it was before; a pipeline that has no more runs, such as a paused one, would make its document again
+for each view; and a run whose line the store refused, when it was planned and when it ended, would never be shown.
 """
 
+import math
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from threading import Thread
 
-from ratchet.runs.run_index import add_lines, index_etags, renew_index
+from ratchet.runs.index_mending import add_lines, index_etags, renew_index, renew_lines
 from ratchet.runs.standstill import RowsHeld
 from ratchet.store.base import Entry, Store
 from ratchet_airflow import folders
@@ -20,10 +22,14 @@ from ratchet_airflow.watch.guard import Guard
 _PIPELINES = 8
 _RUNS = 8
 """At most so many pipelines, and runs without a line, are looked at in one look: about a hundred requests."""
+_EVERY_S = 240.0
+"""Looks for runs under way are no closer, since there is one after each end of a run: three requests for a pipeline."""
 
 
 class RunIndexes:
-    """Looks at each document that has changed, and at a few for lines that they lack; the next look goes on.
+    """Looks at each document that has changed or has runs under way, and at a few for lines that they lack.
+
+    The next look goes on with those.
 
     In a thread of its own: 10,000 runs take longer than a round may.
     """
@@ -35,26 +41,37 @@ class RunIndexes:
         """The pipelines that are still to be looked at for lines that they lack; then all again."""
         self._no_line: dict[str, set[Entry]] = defaultdict(set)
         self._thread: Thread | None = None
+        self._looked = -math.inf
 
-    def look(self, store: Store) -> Thread | None:
-        """Begin with it; None if there are no pipelines, or the look before is still at work."""
-        if self._thread is not None and self._thread.is_alive():
+    def look(self, store: Store, *, for_lacking: bool) -> Thread | None:
+        """Begin with it; None if it is not due, there are no pipelines, or the look before is still at work.
+
+        for_lacking: whether to look for lines that documents lack, which is due then.
+        """
+        is_due = for_lacking or time.monotonic() - self._looked >= _EVERY_S
+        if not is_due or (self._thread is not None and self._thread.is_alive()):
             return None
+        self._looked = time.monotonic()
         there = index_etags(store)
         names = {*there, *(found.spec.name for found in folders.read(root())[0])}
         if not names:
             return None
-        self._thread = Thread(target=self._work, args=(store, names, there), name="ratchet-run-index", daemon=True)
+        work = (store, names, there, names if for_lacking else ())
+        self._thread = Thread(target=self._work, args=work, name="ratchet-run-index", daemon=True)
         self._thread.start()
         return self._thread
 
-    def _work(self, store: Store, names: Collection[str], there: Mapping[str, str]) -> None:
+    def _work(self, store: Store, names: Collection[str], there: Mapping[str, str], lacking: Collection[str]) -> None:
         for name in sorted(names):
             if self._seen.get(name) != there.get(name, ""):
                 # A purge of hours is no fault of the watch, which goes on with its heartbeat: a later look writes it.
                 with Guard(f"cannot write the index of the runs of {name}"), suppress(RowsHeld):
-                    renew_index(store, name)
-                    self._seen[name] = there.get(name, "")
+                    if not renew_index(store, name) and not renew_lines(store, name):
+                        self._seen[name] = there.get(name, "")
+        if lacking:
+            self._add_lines(store, lacking)
+
+    def _add_lines(self, store: Store, names: Collection[str]) -> None:
         self._next = [name for name in self._next if name in names] or sorted(names)
         left, turn = _RUNS, self._next[:_PIPELINES]
         for name in turn:

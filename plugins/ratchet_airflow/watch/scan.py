@@ -38,6 +38,7 @@ from ratchet_airflow.watch.guard import Guard, failures
 from ratchet_airflow.watch.heartbeat import beat
 from ratchet_airflow.watch.local_nights import scan_local_nights
 from ratchet_airflow.watch.look import Look
+from ratchet_airflow.watch.lost_letters import LostLetterDocuments
 from ratchet_airflow.watch.missing_nights import scan_missing_nights
 from ratchet_airflow.watch.parts import Parts
 from ratchet_airflow.watch.production import scan_ledgers
@@ -59,7 +60,7 @@ _RUNS_S = 120.0
 _AWAY_S = 300.0
 """A restart of Airflow's server takes less; after that, nights that are due are missing for want of it."""
 _IDLE = 12
-"""One scan of so many looks for indexes to mend, and while no run is active for what people did at a command line."""
+"""One scan of so many looks for what documents of pages lack, and while no run is active for what people did."""
 
 
 class Scanner:
@@ -76,6 +77,7 @@ class Scanner:
         self._settled: set[str] = set()
         self._seen = SeenRuns(log_file().with_name("watch-seen"))
         self._indexes = RunIndexes()
+        self._lost_letters = LostLetterDocuments()
         self._unseen = Unseen()
         self._parts = Parts()
         self._upkeep = Upkeep()
@@ -116,9 +118,11 @@ class Scanner:
         is_rare = next(self._rounds) % _IDLE == 0
         if active or is_rare:
             _scan_what_people_did(store)
+        with Guard("cannot look for indexes of runs to mend"):
+            self._indexes.look(store, for_lacking=is_rare)
         if is_rare:
-            with Guard("cannot look for indexes of runs to mend"):
-                self._indexes.look(store)
+            with Guard("cannot look for alerts that reached nobody"):
+                self._lost_letters.look(store)
         return active
 
     def _read(self, look: Look, now: datetime) -> tuple[list[Run], list[Backfill]] | None:

@@ -10,7 +10,8 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.loading import loads
 from ratchet.contracts.run_index import FORM, RunIndex
-from ratchet.runs.run_index import nights, note_plan, rebuilt
+from ratchet.runs.index_document import rebuilt
+from ratchet.runs.run_index import nights, note_plan
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.standstill import only_removal
 from ratchet.store.base import Store
@@ -36,7 +37,7 @@ class Refusing(FileStore):
 
 
 def looked(indexes: RunIndexes, store: Store) -> None:
-    work = indexes.look(store)
+    work = indexes.look(store, for_lacking=True)
     assert work is not None
     work.join()
 
@@ -54,14 +55,33 @@ def test_an_index_of_a_release_before_is_written_once_also_of_a_retired_pipeline
     looked(indexes, store)
     made = RunIndex.model_validate_json(store.read(key))
     assert (made, made.form) == (rebuilt(store, "small"), FORM)
+    looked(indexes, store)  # at what was written, which does not say yet from which records the line is
     written = store.head(key)
-    looked(indexes, store)  # at what was written
     looked(indexes, store)
     assert store.head(key) == written
     (folder / "pipeline.yaml").write_text(SPEC)
     store.delete(key)
     looked(indexes, store)
     assert RunIndex.model_validate_json(store.read(key)) == made
+
+
+def test_lines_of_runs_under_way_are_written_at_most_every_few_minutes_however_many_runs_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_PIPELINES", str(tmp_path / "none"))
+    store, indexes = open_store(str(tmp_path / "store")), RunIndexes()
+    store.prepare()
+    made = keep_plan(store, plan(run_id="r"))
+    note_plan(store, made)
+    looked(indexes, store)
+    keep(store, made, OUTCOMES["train"], OUTCOMES["evaluate"])  # and it was killed before it wrote its line
+    assert indexes.look(store, for_lacking=False) is None
+    assert [line.standing for line in nights(store, "small", follow=False)] == ["unfinished"]
+    monkeypatch.setattr("ratchet_airflow.watch.run_indexes._EVERY_S", 0.0)
+    work = indexes.look(store, for_lacking=False)
+    assert work is not None
+    work.join()
+    assert [line.standing for line in nights(store, "small", follow=False)] == ["promote"]
 
 
 def test_a_purge_of_hours_is_no_fault_of_the_watch_and_its_index_is_written_after_it(
@@ -134,6 +154,6 @@ def test_a_look_takes_few_requests_and_the_next_ones_go_on(tmp_path: Path, monke
     while any(len(nights(store, name)) < (12 if name == "p00" else 2) for name in names):
         with counted_calls(monkeypatch) as calls:
             looked(indexes, store)
-        assert len(calls) < 130
+        assert len(calls) < 130 + 2 * len(names) + 12 + 11 * 2  # those for runs under way, too
         needed += 1
-    assert needed < 12
+        assert needed < 12
