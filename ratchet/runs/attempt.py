@@ -253,8 +253,9 @@ class Attempt:
         found = work.result()
         if found is None and self.lost and not self._stopping:
             return None
-        gone = isinstance(error, JobGone)  # what it has published before is whole: the lease was ours
-        if found is None or (error is not None and not (self.lost or gone)):
+        # To publish is the last step of a stage. So what ended its container after that, as a kill, took nothing away.
+        was_done = found is not None and found.result.attempt == self.followed and not self._stopping
+        if found is None or (error is not None and not (self.lost or was_done)):
             failure = with_log(work, with_remedy(work, error or no_result(work.request)), self.log)
             self._ended = "" if self.lost else ended
             if found is None and not self._keep:

@@ -369,6 +369,39 @@ def test_a_job_that_somebody_removes_has_done_its_work_if_its_result_is_publishe
     assert holder_of(store, work.lease) is None
 
 
+@pytest.mark.parametrize("publishes", [True, False])
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "sys.exit(70)"])
+def test_a_job_that_is_killed_at_its_exit_has_done_its_work_if_it_has_published(
+    store: MemoryStore, messages: list[str], tmp_path: Path, end: str, *, publishes: bool
+) -> None:
+    """To publish is its last step: what ended it after that used a try, with `retries: 0` the only one."""
+    go = tmp_path / "go"
+    code = f"""
+import os, pathlib, signal, sys, time
+print("ready", flush=True)
+while not pathlib.Path({str(go)!r}).exists():
+    time.sleep(0.05)
+{end}
+"""
+    work = running(training(store, made(store)), code)
+
+    def listen(event: Event) -> None:
+        messages.append(event.message)
+        if event.message == "ready":
+            if publishes:
+                publish(work, work.attempt)
+            go.touch()
+
+    ours = Attempt(work, ProcessRunner(), on_event=listen)
+    if publishes:
+        outcome = ours.compute()
+        assert (outcome.state, outcome.cached) == ("done", False)
+    else:
+        with pytest.raises(RatchetError):
+            ours.compute()
+    assert holder_of(store, work.lease) is None
+
+
 @pytest.mark.parametrize("call", ["delete", "read"])
 def test_a_job_stays_until_the_store_has_taken_how_it_ended(
     store: MemoryStore, messages: list[str], monkeypatch: pytest.MonkeyPatch, call: str
