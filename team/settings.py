@@ -247,6 +247,7 @@ class Settings(BaseModel):
             variable("endpoint_url"): self.s3_endpoint or self._on_main_host(self.s3_port),
             variable("tracking_uri"): self.mlflow_url or self._on_main_host(self.mlflow_port),
             variable("public_mlflow_url"): self._mlflow_page,
+            "RATCHET_AIRFLOW_ORIGIN": self._airflow_origin,
             "RATCHET_MLFLOW_HOST": urlsplit(self._mlflow_page).netloc.lower(),
             "RATCHET_MLFLOW_ORIGIN": "{0.scheme}://{0.netloc}".format(urlsplit(self._mlflow_page.lower())),
             "COMPOSE_PROJECT_NAME": self.project,
@@ -281,6 +282,13 @@ class Settings(BaseModel):
             "AWS_REGION": self.s3_region,
         }
         return {name: str(value) for name, value in named.items() if value is not None}
+
+    @property
+    def _airflow_origin(self) -> str:
+        """Where Airflow's server sends people to log in: it serves the root of an address, whatever a proxy does."""
+        return "{0.scheme}://{0.netloc}".format(
+            urlsplit(self.public_airflow_url or f"http://127.0.0.1:{self.airflow_port}")
+        )
 
     @property
     def _mlflow_page(self) -> str:

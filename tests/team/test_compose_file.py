@@ -292,6 +292,19 @@ def test_mlflow_answers_browsers_at_the_address_where_people_open_it() -> None:
     assert opens("http://127.0.0.1:5000", mlflow())
 
 
+def test_who_opens_airflow_from_outside_is_sent_there_to_log_in() -> None:
+    """Airflow's log-in (FAB) sends people to `[api] base_url` of its server, and not to where they came from."""
+
+    def sent_to(**settings: Any) -> str:
+        given: dict[str, str] = config(stack(**settings))["services"]["api-server"]["environment"]
+        return given["AIRFLOW__API__BASE_URL"]
+
+    assert sent_to(public_airflow_url="https://airflow.example") == "https://airflow.example"
+    assert sent_to(airflow_port=18080) == "http://127.0.0.1:18080"
+    inside = config(stack(public_airflow_url="https://airflow.example"))["services"]["worker"]["environment"]
+    assert inside["AIRFLOW__API__BASE_URL"] == "http://127.0.0.1:8080"  # `ratchet doctor` asks the server itself
+
+
 def test_each_host_with_an_engine_has_a_reaper_which_reaches_that_and_no_database() -> None:
     here = config(stack(listen="10.0.0.1"))["services"]["reaper"]
     there = config(stack(main_host="10.0.0.1", listen="10.0.0.2"))["services"]["reaper"]
