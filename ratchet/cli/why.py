@@ -7,10 +7,11 @@ from itertools import chain
 
 from ratchet.cli.pipelines import add_store
 from ratchet.contracts import summaries
+from ratchet.contracts.dates import parse_date
 from ratchet.contracts.errors import ConfigurationError
 from ratchet.contracts.request import Outcome
 from ratchet.contracts.stages import STAGES
-from ratchet.runs.history import is_planned
+from ratchet.runs.history import is_planned, runs_of
 from ratchet.runs.outcomes import outcomes
 from ratchet.runs.run_index import newest_ids
 from ratchet.store.address import address
@@ -24,6 +25,7 @@ _INDENT = " " * 31
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the verb's flags."""
     parser.add_argument("target", metavar="RUN", help="PIPELINE/RUN_ID, or PIPELINE to list its newest runs")
+    parser.add_argument("--date", metavar="D", help="of a PIPELINE: the run of this data date that was planned last")
     add_store(parser)
     parser.set_defaults(run=_run)
 
@@ -31,6 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     store = open_store(options.store)
     pipeline, _, run_id = options.target.partition("/")
+    if options.date is not None:
+        run_id = _newest_of(store, pipeline, run_id, options.date)
+        print(f"{pipeline}/{run_id}")
     if not is_planned(store, pipeline, run_id):
         newest = newest_ids(store, pipeline, _LISTED)
         if not newest:
@@ -48,9 +53,22 @@ def _run(options: argparse.Namespace) -> int:
     shown = (ended[stage] for stage in STAGES if stage in ended)
     print("\n".join(chain.from_iterable(_lines(each, store) for each in shown)))
     if not ended:
-        print(f"no stage of {options.target} has ended yet")
+        print(f"no stage of {pipeline}/{run_id} has ended yet")
     sys.stdout.flush()
     return 0
+
+
+def _newest_of(store: Store, pipeline: str, run_id: str, day: str) -> str:
+    """The run of a date that was planned last. Airflow names a run by when it is due, or when a person began it."""
+    if run_id:
+        raise ConfigurationError("--date is of a pipeline, and here a run is named", remedy="leave one of them out")
+    found = runs_of(store, pipeline, parse_date(day, "--date"))
+    if not found:
+        raise ConfigurationError(
+            f"no run of {pipeline!r} of {day} in {store.uri}",
+            remedy="see `ratchet nights` for the dates that have runs",
+        )
+    return found[-1]
 
 
 def _lines(outcome: Outcome, store: Store) -> Iterator[str]:
