@@ -11,6 +11,7 @@ A change here violates the promise of the project when a page shows another verd
 model as the one in production that the ledger does not name.
 """
 
+import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,6 +35,7 @@ _UNDER_WAY = timedelta(days=14)
 """For how long a run may be under way. One that has not ended then was killed, and its line is written for good."""
 _SETTLED_AT_ONCE = 8
 """Lines of killed runs that a plan writes, so that it costs little whatever was killed."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,8 +132,15 @@ def note_again(store: Store, plan: RunPlan) -> None:
 
 
 def note_end(store: Store, plan: RunPlan) -> None:
-    """Write the line of a run of which a stage has ended, and what the ledger says of its model."""
-    run = noted_line(store, plan.spec.name, planned(plan))
+    """Write the line of a run of which a stage has ended, and what the ledger says of its model.
+
+    What is on record stays so where the store does not answer any more: its run does not fail of it.
+    """
+    try:
+        run = noted_line(store, plan.spec.name, planned(plan))
+    except RatchetError as error:
+        _log.warning("the line of run %s of %s is not written: %s", plan.run_id, plan.spec.name, error)
+        return
     write_index(store, plan.spec.name, lambda index: with_ledgers(store, index, run))
 
 

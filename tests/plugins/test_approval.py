@@ -251,6 +251,19 @@ def test_an_answer_that_was_recorded_and_not_dropped_counts_and_nobody_is_asked_
     assert asked.lines == ["yes of ada at 2026-11-21 02:40 UTC"]
 
 
+def test_an_answer_counts_once_where_the_store_goes_away_after_it(
+    question: Callable[..., Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> object:
+        raise Unavailable("the store does not answer")
+
+    asked = question()
+    with monkeypatch.context() as gone:
+        gone.setattr(FileStore, "list", away)  # what the line of the run begins with
+        assert asked.answer("ben", "Reject")
+    assert asked.lines == ["no of ben at 2026-11-21 02:40 UTC"]
+
+
 def asked_away(killed: pytest.MonkeyPatch, asked: Question) -> None:
     """Ada says yes; what Airflow keeps for the task cannot be changed once that is recorded."""
 

@@ -417,6 +417,10 @@ def test_a_store_that_cannot_write_it_fails_no_run(
     note_plan(store, made)
     assert "others keep writing it" in caplog.text
     assert line_of(store).run_id == "r"
+    with monkeypatch.context() as gone:
+        gone.setattr(store, "list", away)
+        note_end(store, made)  # what it is from cannot be read
+    assert "the line of run r of small is not written: the store is away" in caplog.text
 
 
 def promoted(store: Store, versions: Sequence[str]) -> None:
