@@ -27,7 +27,9 @@ class IndexedRun(Document):
         description="Whether it has ended or failed, so that who changes its records writes this line too.",
     )
     noted: str = Field(
-        "", description="The records that the line of a run under way is from: while it has these, it is believed."
+        "",
+        description="The records that the line of a run under way is from: while it has these, it is believed. `again` "
+        "while a stage is recorded again.",
     )
     standing: Standing = "unfinished"
     gain: Interval | None = Field(None, description="Relative, of the pipeline's metric.")

@@ -12,7 +12,7 @@ from ratchet.contracts import paths
 from ratchet.contracts.errors import OtherRelease
 from ratchet.contracts.run_index import IndexedRun, RunIndex
 from ratchet.runs.index_document import READERS, known_index, read_index_file, with_ledgers, write_index
-from ratchet.runs.run_lines import is_as_recorded, line_of_mark, noted_line
+from ratchet.runs.run_lines import line_of_mark, noted_line, renewed_line
 from ratchet.runs.standstill import only_removal
 from ratchet.store.base import Entry, Store
 
@@ -51,11 +51,9 @@ def renew_lines(store: Store, pipeline: str) -> bool:
     if not under_way:
         return False
 
-    def renewed(run: IndexedRun) -> IndexedRun:
-        return run if is_as_recorded(store, pipeline, run) else noted_line(store, pipeline, run)
-
     with ThreadPoolExecutor(READERS) as pool:
-        found = dict(zip(under_way, pool.map(renewed, under_way), strict=True))
+        lines = pool.map(lambda run: renewed_line(store, pipeline, run), under_way)
+        found = dict(zip(under_way, lines, strict=True))
 
     def change(index: RunIndex) -> RunIndex:
         return with_ledgers(store, index, *(found[run] for run in index.runs if run in found and found[run] != run))

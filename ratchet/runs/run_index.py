@@ -27,7 +27,7 @@ from ratchet.contracts.run_index import IndexedLedger, IndexedRun, RunIndex, Sta
 from ratchet.runs.index_document import READERS, known_index, rebuilt, with_ledgers, write_index
 from ratchet.runs.indexed_ledger import ledger_of
 from ratchet.runs.newest import newest_first
-from ratchet.runs.run_lines import is_as_recorded, line_now, line_of_mark, line_on_record, noted_line
+from ratchet.runs.run_lines import AGAIN, is_as_recorded, line_now, line_of_mark, line_on_record, noted_line
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record
 
@@ -128,7 +128,8 @@ def note_again(store: Store, plan: RunPlan) -> None:
 
     A run that has no line gets one, so that nobody writes that of its records as they were.
     """
-    write_index(store, plan.spec.name, lambda index: index.with_runs(planned(plan)))
+    line = planned(plan).model_copy(update={"noted": AGAIN})
+    write_index(store, plan.spec.name, lambda index: index.with_runs(line))
 
 
 def note_end(store: Store, plan: RunPlan) -> None:

@@ -12,6 +12,9 @@ from ratchet.runs.history import plan_of
 from ratchet.runs.run_state import read_run
 from ratchet.store.base import Entry, Store
 
+AGAIN = "again"
+"""In the place of the records that a line is from, while a stage is recorded again; with those that were seen then."""
+
 
 def line_of_mark(store: Store, pipeline: str, mark: Entry) -> IndexedRun | None:
     """The line of a run by its mark and its plan; None where the plan is gone, or was never written."""
@@ -42,6 +45,21 @@ def noted_line(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
     is_new = [key for key, _ in found] == [paths.plan(pipeline, run.run_id)]
     line = run if is_new else line_now(store, pipeline, run)
     return line if line.ended else line.model_copy(update={"noted": digest_of(found)})
+
+
+def renewed_line(store: Store, pipeline: str, run: IndexedRun) -> IndexedRun:
+    """The same of a run under way, for who does not record its stages. The line itself where its records are as before.
+
+    Of a run of which a stage is recorded again, the records have to be the same in two looks: else the verdict of
+    before would be written between the line without one and the record.
+    """
+    if run.noted.startswith(AGAIN):
+        seen = f"{AGAIN} {digest_of(_records(store, pipeline, run.run_id))}"
+        if run.noted != seen:
+            return run.model_copy(update={"noted": seen})
+    elif is_as_recorded(store, pipeline, run):
+        return run
+    return noted_line(store, pipeline, run.model_copy(update={"noted": ""}))
 
 
 def is_as_recorded(store: Store, pipeline: str, run: IndexedRun) -> bool:

@@ -104,7 +104,36 @@ def test_a_kill_while_a_stage_is_recorded_again_shows_no_verdict_of_before(
         record.end(outcome("evaluate", summary={**JUDGED, "verdict": "promote"}))
     assert shown(store) == ["unfinished"]
     renew_lines(store, "small")
+    assert shown(store) == ["unfinished"]  # its record may be written at this moment
+    renew_lines(store, "small")
     assert shown(store) == ["promote"]
+
+
+def test_a_look_between_the_line_and_the_record_of_a_stage_leaves_no_verdict_of_before(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ran(store, "r")
+    note_plan(store, made)
+    for one in whole("reject"):
+        with StageRecord(store, made, one.stage) as record:
+            record.end(one)
+    real = store.replace
+
+    def between(key: str, data: bytes, *, expected: str | None) -> bool:
+        if key == paths.outcome("small", "r", "evaluate"):
+            monkeypatch.setattr(store, "replace", real)
+            renew_lines(store, "small")
+        return real(key, data, expected=expected)
+
+    monkeypatch.setattr(store, "replace", between)
+    monkeypatch.setattr("ratchet.runs.stage_record.note_end", lambda *_: None)  # it is killed before
+    with StageRecord(store, made, "evaluate") as record:
+        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "promote"}))
+    looks = []
+    for _ in range(3):
+        looks += shown(store)
+        renew_lines(store, "small")
+    assert (looks, shown(store)) == (["unfinished", "unfinished", "promote"], ["promote"])
 
 
 def test_a_line_that_its_run_writes_meanwhile_stays(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
