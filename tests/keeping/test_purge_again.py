@@ -8,6 +8,8 @@ import pytest
 from ratchet.contracts import paths, summaries
 from ratchet.contracts.environment import variable
 from ratchet.contracts.errors import CorruptArtifact
+from ratchet.contracts.request import Outcome
+from ratchet.runs.index_document import rebuilt, write_index
 from ratchet.store.cache import open_cache
 from ratchet.store.publishing import read_manifest
 from ratchet.store.removals import removals
@@ -70,3 +72,29 @@ def test_each_of_several_purges_leaves_nothing_and_names_the_models(
     world.store.create(page, b"user-2")
     do(world.store, values=["user-2"])
     assert having(store, "user-2") == []
+
+
+def test_a_purge_that_was_killed_before_it_deletes_the_lines_of_runs_deletes_them_when_it_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, index = made(tmp_path), paths.run_index("clicks")
+    key = paths.outcome("clicks", world.run_id, "ingest")
+    recorded = world.store.head(key)
+    assert recorded is not None
+    failed = Outcome(stage="ingest", state="failed", because=f"no row of {KEY}")
+    world.store.replace(key, failed.model_dump_json(by_alias=True).encode(), expected=recorded.etag)
+    write_index(world.store, "clicks", lambda _: rebuilt(world.store, "clicks"))
+    assert KEY.encode() in world.store.read(index)
+    real = type(world.store).delete
+
+    def killed(self: Any, key: str, **given: Any) -> bool:
+        if key == index:
+            raise KeyboardInterrupt
+        return real(self, key, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(world.store), "delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            do(world.store)
+    do(world.store)
+    assert world.store.head(index) is None
