@@ -27,13 +27,20 @@ class LostLetterDocuments:
     def look(self, store: Store) -> None:
         """Write those that are not as the letters are."""
         letters: dict[str, set[str]] = defaultdict(set)
+        newest_ns: dict[str, int] = defaultdict(int)
         for entry in store.list(outbox_paths.undelivered(installation())):
-            letters[outbox_paths.given_up_of(entry.key)[0]].add(entry.key)
+            name, _ = outbox_paths.given_up_of(entry.key)
+            letters[name].add(entry.key)
+            newest_ns[name] = max(newest_ns[name], entry.modified_ns)
         there = store.list(outbox_paths.newest_undelivered(installation()))
-        documents = {last(entry.key).removesuffix(".json"): entry.etag for entry in there}
-        states = {name: (documents.get(name, ""), frozenset(letters[name])) for name in {*letters, *documents}}
-        others = sorted((name in self._seen, name) for name in states if self._seen.get(name) != states[name])
-        for _, name in others[:_PIPELINES]:
+        documents = {last(entry.key).removesuffix(".json"): entry for entry in there}
+        names = {*letters, *documents}
+        etags = {name: documents[name].etag if name in documents else "" for name in names}
+        states = {name: (etags[name], frozenset(letters[name])) for name in names}
+        # Those that surely lack a letter come first: a watch that is started again knows none of them.
+        whole = {name for name, one in documents.items() if one.modified_ns > newest_ns[name]}
+        found = (name for name in states if self._seen.get(name) != states[name])
+        for name in sorted(found, key=lambda name: (name in whole, name in self._seen, name))[:_PIPELINES]:
             with Guard(f"cannot write which alerts about {name} reached nobody"):
                 note_lost_letters(store, installation(), name)
                 self._seen[name] = states[name]

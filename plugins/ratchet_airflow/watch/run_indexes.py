@@ -6,6 +6,7 @@ for each view; and a run whose line the store refused, when it was planned and w
 """
 
 import math
+import random
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -21,7 +22,8 @@ from ratchet_airflow.watch.guard import Guard
 
 _PIPELINES = 8
 _RUNS = 8
-"""At most so many pipelines, and runs without a line, are looked at in one look: about a hundred requests."""
+"""At most so many pipelines, and about so many runs without a line, are looked at in one look: some 130 requests. One
+run of each, so that no pipeline with many runs that newer ones hide keeps the others waiting."""
 _EVERY_S = 240.0
 """Looks for runs under way are no closer, since there is one after each end of a run: three requests for a pipeline."""
 
@@ -72,10 +74,10 @@ class RunIndexes:
             self._add_lines(store, lacking)
 
     def _add_lines(self, store: Store, names: Collection[str]) -> None:
-        self._next = [name for name in self._next if name in names] or sorted(names)
+        # In any order: a watch that is started again each day would never come to the last ones.
+        self._next = [name for name in self._next if name in names] or random.sample(sorted(names), len(names))
         left, turn = _RUNS, self._next[:_PIPELINES]
         for name in turn:
-            if left > 0:
-                self._next.remove(name)
-                with Guard(f"cannot look for runs of {name} that have no line"):
-                    left -= add_lines(store, name, self._no_line[name], left)
+            self._next.remove(name)
+            with Guard(f"cannot look for runs of {name} that have no line"):
+                left -= add_lines(store, name, self._no_line[name], max(1, left))

@@ -157,3 +157,23 @@ def test_a_look_takes_few_requests_and_the_next_ones_go_on(tmp_path: Path, monke
         assert len(calls) < 130 + 2 * len(names) + 12 + 11 * 2  # those for runs under way, too
         needed += 1
         assert needed < 12
+
+
+def test_runs_that_newer_ones_hide_keep_no_other_pipeline_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_PIPELINES", str(tmp_path / "none"))
+    store, looks = Refusing(tmp_path / "store"), 0
+    store.prepare()
+    for name in (names := [f"p{number:02}" for number in range(8)]):
+        spec = loads(SPEC.replace("name: small", f"name: {name}"))
+        for number in range(20):  # of one date
+            note_plan(store, keep_plan(store, plan(run_id=f"r{number}", spec=spec)))
+        store.refuses = True
+        note_plan(store, keep_plan(store, plan(run_id="lost", data_date=DAY + timedelta(days=1), spec=spec)))
+        store.refuses = False
+    indexes = RunIndexes()
+    while any(len(nights(store, name)) < 2 for name in names):
+        looked(indexes, store)
+        looks += 1
+        assert looks <= 1
