@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from ratchet.contracts import paths
 from ratchet.contracts.errors import OtherRelease
 from ratchet.contracts.run_index import IndexedRun, RunIndex
 from ratchet.runs.index_document import READERS, known_index, read_index_file, with_ledgers, write_index
+from ratchet.runs.run_index import UNDER_WAY
 from ratchet.runs.run_lines import line_of_mark, noted_line, renewed_line
 from ratchet.runs.standstill import only_removal
 from ratchet.store.base import Entry, Store
@@ -44,16 +46,22 @@ def renew_index(store: Store, pipeline: str) -> bool:
 def renew_lines(store: Store, pipeline: str) -> bool:
     """Write the lines of runs under way that are not from their records as these are now. Whether any is under way.
 
-    A line that somebody writes meanwhile stays: it is newer.
+    A line that somebody writes meanwhile stays: it is newer. That of a run that was killed long ago is written for
+    good: a pipeline that has no more runs would else be looked at for ever.
     """
     index = known_index(store, pipeline)
     under_way = [run for run in index.runs if not run.ended] if index is not None else []
     if not under_way:
         return False
 
+    until = datetime.now(UTC) - UNDER_WAY
+
+    def renewed(run: IndexedRun) -> IndexedRun:
+        line = renewed_line(store, pipeline, run)
+        return run.model_copy(update={"ended": True}) if line == run and run.created < until else line
+
     with ThreadPoolExecutor(READERS) as pool:
-        lines = pool.map(lambda run: renewed_line(store, pipeline, run), under_way)
-        found = dict(zip(under_way, lines, strict=True))
+        found = dict(zip(under_way, pool.map(renewed, under_way), strict=True))
 
     def change(index: RunIndex) -> RunIndex:
         return with_ledgers(store, index, *(found[run] for run in index.runs if run in found and found[run] != run))

@@ -31,7 +31,7 @@ from ratchet.runs.run_lines import AGAIN, is_as_recorded, line_now, line_of_mark
 from ratchet.store.base import Store
 from ratchet.store.ledger import Record
 
-_UNDER_WAY = timedelta(days=14)
+UNDER_WAY = timedelta(days=14)
 """For how long a run may be under way. One that has not ended then was killed, and its line is written for good."""
 _SETTLED_AT_ONCE = 8
 """Lines of killed runs that a plan writes, so that it costs little whatever was killed."""
@@ -112,7 +112,7 @@ def note_plan(store: Store, plan: RunPlan) -> None:
     def change(index: RunIndex) -> RunIndex:
         if any(run.run_id == plan.run_id for run in index.runs):
             return index
-        until = datetime.now(UTC) - _UNDER_WAY
+        until = datetime.now(UTC) - UNDER_WAY
         killed = [run for run in index.runs if not run.ended and run.created < until]
         for run in killed[:_SETTLED_AT_ONCE]:
             if run.run_id not in settled:

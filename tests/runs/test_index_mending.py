@@ -1,13 +1,13 @@
 """What the watch mends in the documents with the lines of runs."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from ratchet.contracts import paths
 from ratchet.runs.index_document import rebuilt
 from ratchet.runs.index_mending import add_lines, index_etags, renew_index, renew_lines
-from ratchet.runs.run_index import nights, note_end, note_plan
+from ratchet.runs.run_index import UNDER_WAY, nights, note_end, note_plan
 from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.standstill import RowsHeld, only_removal
 from ratchet.store.base import Store
@@ -134,6 +134,18 @@ def test_a_look_between_the_line_and_the_record_of_a_stage_leaves_no_verdict_of_
         looks += shown(store)
         renew_lines(store, "small")
     assert (looks, shown(store)) == (["unfinished", "unfinished", "promote"], ["promote"])
+
+
+def test_a_run_that_was_killed_long_ago_is_not_looked_at_for_ever(store: MemoryStore) -> None:
+    old = datetime.now(UTC) - UNDER_WAY - timedelta(hours=1)
+    made = ran(store, "r", created=old)
+    note_plan(store, made)
+    keep(store, made, *whole()[:5])
+    assert [renew_lines(store, "small") for _ in range(4)] == [True, True, False, False]
+    assert (shown(store), stored(store).runs[0].ended) == (["promote"], True)
+    keep(store, made, *whole()[5:])  # somebody clears it
+    note_end(store, made)
+    assert stored(store).runs[0].version == "7"
 
 
 def test_a_line_that_its_run_writes_meanwhile_stays(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
