@@ -8,6 +8,7 @@ A change here violates the promise of the project when an alert that reached nob
 
 import random
 import time
+from collections.abc import Callable
 
 from pydantic import AwareDatetime, Field
 
@@ -16,11 +17,13 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.masking import masked_logger
 from ratchet.outbox.letter import Letter
-from ratchet.store.base import Entry, Store
+from ratchet.store.base import Store
 from ratchet.store.documents import read_document
 
 MOST = 20
 """So many of a pipeline are shown."""
+_MOST_READ = 5 * MOST
+"""Of those that a document lacks, as after a release that wrote none."""
 _TRIES = 10
 _WAIT_S = 0.05
 _log = masked_logger("ratchet.alerts")
@@ -46,21 +49,49 @@ def lost_letters(store: Store, installation: str, pipeline: str) -> tuple[LostLe
     return _read(store, outbox_paths.newest_undelivered(installation, pipeline)).letters
 
 
-def note_lost_letters(store: Store, installation: str, pipeline: str) -> None:
-    """Write the document, as the letters are now. Reads those that it does not have yet."""
+def note_lost_letter(store: Store, installation: str, key: str, letter: Letter) -> None:
+    """Add a letter that was given up. key: where it is kept."""
+
+    def change(before: LostLetters) -> LostLetters:
+        return _newest(*(one for one in before.letters if one.key != key), _line(key, letter))
+
+    _write(store, installation, letter.pipeline, change)
+
+
+def renew_lost_letters(store: Store, installation: str, pipeline: str) -> None:
+    """Write the document as the letters are now. Reads those that it does not have, the newest of them."""
+
+    def change(before: LostLetters) -> LostLetters:
+        there = sorted(store.list(outbox_paths.undelivered(installation, pipeline)), key=lambda one: one.modified_ns)
+        keys = {entry.key for entry in there}
+        known = [one for one in before.letters if one.key in keys]
+        others = [entry for entry in there if entry.key not in {one.key for one in known}]
+        read = (_read_line(store, entry.key) for entry in others[-_MOST_READ:])
+        return _newest(*known, *(one for one in read if one is not None))
+
+    _write(store, installation, pipeline, change)
+
+
+def _write(store: Store, installation: str, pipeline: str, change: Callable[[LostLetters], LostLetters]) -> None:
     key = outbox_paths.newest_undelivered(installation, pipeline)
     for attempt in range(_TRIES):
         entry = store.head(key)
         before = _read(store, key) if entry else LostLetters()
-        there = sorted(store.list(outbox_paths.undelivered(installation, pipeline)), key=lambda one: one.modified_ns)
-        known = {letter.key: letter for letter in before.letters}
-        found = [known.get(one.key) or _line(store, one) for one in there[-MOST:]]
-        after = LostLetters(letters=tuple(sorted((one for one in found if one is not None), key=lambda one: one.made)))
+        after = change(before)
         data = after.model_dump_json().encode()
         if after == before or store.replace(key, data, expected=entry.etag if entry else None):
             return
         time.sleep(random.uniform(0, _WAIT_S * 2**attempt))
     _log.warning("alerts: the list of those about %s that reached nobody is not written: others write it", pipeline)
+
+
+def _newest(*letters: LostLetter) -> LostLetters:
+    """By when they were made: files have other times in a copy of a store."""
+    return LostLetters(letters=tuple(sorted(letters, key=lambda one: (one.made, one.key))[-MOST:]))
+
+
+def _line(key: str, letter: Letter) -> LostLetter:
+    return LostLetter(key=key, made=letter.made, receiver=letter.receiver, title=letter.title)
 
 
 def _read(store: Store, key: str) -> LostLetters:
@@ -70,12 +101,11 @@ def _read(store: Store, key: str) -> LostLetters:
         return LostLetters()
 
 
-def _line(store: Store, entry: Entry) -> LostLetter | None:
+def _read_line(store: Store, key: str) -> LostLetter | None:
     try:
-        letter = read_document(store, entry.key, Letter)
+        return _line(key, read_document(store, key, Letter))
     except FileNotFoundError:
         return None  # removed meanwhile
     except (OtherRelease, CorruptArtifact) as error:
         _log.warning("alerts: the letter is left: %s", error)
         return None
-    return LostLetter(key=entry.key, made=letter.made, receiver=letter.receiver, title=letter.title)

@@ -20,7 +20,7 @@ from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.contracts.masking import masked_logger
 from ratchet.contracts.stored import read_stored, with_unknown
 from ratchet.outbox.letter import TAKEN, Letter, address_digest, delay
-from ratchet.outbox.lost_letters import note_lost_letters
+from ratchet.outbox.lost_letters import note_lost_letter
 from ratchet.store.base import Entry, Store
 from ratchet.store.documents import read_document, replace_document
 
@@ -212,7 +212,7 @@ class Outbox:
             before = read_stored(Letter, written, where=f"{self.store.uri}/{self.key(letter)}")
             whole = with_unknown(before, json.loads(written), letter)
             self.store.create(place, json.dumps(whole, ensure_ascii=False).encode())
-            note_lost_letters(self.store, self.installation, letter.pipeline)
+            note_lost_letter(self.store, self.installation, place, letter)
             self.store.delete(self.key(letter))
 
     def _postpone(self, letter: Letter, *, give_up: bool) -> None:

@@ -27,14 +27,16 @@ def answers(store: Store, pipeline: str, run_id: str) -> tuple[Answer, ...]:
 def answers_to_show(store: Store, pipeline: str, run_id: str) -> tuple[Answer, ...]:
     """The same in two requests, however many there are, from the copies in the newest; none of them may decide.
 
-    An answer that a release before recorded has no copies: then each is read.
+    An answer that a release before recorded has no copies: then each is read, as where one of them is lost.
     """
     begin = paths.answer(pipeline, run_id, 1).removesuffix("1.json")
-    number = sum(entry.key.startswith(begin) for entry in store.list(paths.run(pipeline, run_id)))
-    if number == 0:
+    there = {entry.key for entry in store.list(paths.run(pipeline, run_id)) if entry.key.startswith(begin)}
+    if not there:
         return ()
-    last = _read(store, RecordedAnswer, pipeline, run_id, number)
-    if last is None or len(last.earlier) != number - 1:
+    last = None
+    if there == {paths.answer(pipeline, run_id, number) for number in range(1, len(there) + 1)}:
+        last = _read(store, RecordedAnswer, pipeline, run_id, len(there))
+    if last is None or len(last.earlier) != len(there) - 1:
         return answers(store, pipeline, run_id)
     return (*last.earlier, last)
 

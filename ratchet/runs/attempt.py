@@ -92,8 +92,7 @@ class Attempt:
                     mark_built(self.work, begun.result)
                     return outcome_of(begun, cached=False, because=self.work.because)
                 return outcome_of(begun, cached=True, because=f"another run built it (attempt {begun.result.attempt})")
-            outcome = self._follow(begun)
-            if outcome is not None:
+            if (outcome := self._follow(begun)) is not None:
                 return outcome
             self._say("another attempt has taken this over")
             earlier = None
@@ -253,7 +252,7 @@ class Attempt:
         found = work.result()
         if found is None and self.lost and not self._stopping:
             return None
-        # To publish is the last step of a stage. So what ended its container after that, as a kill, took nothing away.
+        # To publish is a stage's last step: what ended its container after that, as a kill, took nothing away.
         was_done = found is not None and found.result.attempt == self.followed and not self._stopping
         if found is None or (error is not None and not (self.lost or was_done)):
             failure = with_log(work, with_remedy(work, error or no_result(work.request)), self.log)

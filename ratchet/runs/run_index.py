@@ -118,7 +118,8 @@ def note_plan(store: Store, plan: RunPlan) -> None:
             if run.run_id not in settled:
                 with suppress(OtherRelease):  # that release may go on with it
                     settled[run.run_id] = line_on_record(store, plan.spec.name, run).model_copy(update={"ended": True})
-        return index.with_runs(*settled.values(), noted_line(store, plan.spec.name, planned(plan)))
+        lines = (*settled.values(), noted_line(store, plan.spec.name, planned(plan)))
+        return with_ledgers(store, index, *lines, models=index.ledgers)  # another pipeline may have changed them
 
     write_index(store, plan.spec.name, change)
 

@@ -231,18 +231,8 @@ class Copies:
                     self._delete("pages and checks of runs", entry)
                 elif key.endswith((".log", ".html")):
                     self._text(key)
-        if self.do and (self.counts["records of runs"] or self._lines_name_it()):
+        if self.do:  # also where a purge before this one has changed all records, and was killed then
             self.store.delete(paths.run_index(self.pipeline))  # it repeats them, and is made again from them
-
-    def _lines_name_it(self) -> bool:
-        """Whether the lines of runs do; as where a purge was killed after it had written the last record again."""
-        try:
-            lines = json.loads(self.store.read(paths.run_index(self.pipeline)))
-        except FileNotFoundError:
-            return False
-        except ValueError:
-            return True  # damaged: nobody can say
-        return bool(masked(lines, self.mask, free=True) != lines)
 
     def _has_read(self, record: Outcome, snapshots: Mapping[str, Snapshot]) -> bool:
         """Whether a run has read the rows, by the record of its ingest, which has its result too."""

@@ -12,7 +12,7 @@ from ratchet.contracts import outbox_paths
 from ratchet.contracts.errors import Unavailable
 from ratchet.outbox import lost_letters as lost
 from ratchet.outbox.letter import Letter
-from ratchet.outbox.lost_letters import MOST, lost_letters, note_lost_letters
+from ratchet.outbox.lost_letters import MOST, lost_letters, note_lost_letter, renew_lost_letters
 from ratchet.outbox.outbox import Outbox
 from ratchet.store.base import Entry, Store
 from ratchet.store.file import FileStore
@@ -49,17 +49,29 @@ def test_the_newest_are_shown_in_one_request_and_those_that_were_known_are_not_r
     for number in range(MOST + 5):
         at = NOW.timestamp() + number
         os.utime(tmp_path / give_up(store, letter(f"{number}", minutes=number)), (at, at))
-    note_lost_letters(store, "here", "p")
-    last = give_up(store, letter("last", minutes=99))
-    with counted_calls(monkeypatch) as calls:
-        note_lost_letters(store, "here", "p")
-    assert sorted(calls) == ["head", "list", "read", "read", "replace"]
+    renew_lost_letters(store, "here", "p")
+    one = letter("last", minutes=99)
+    last = give_up(store, one)
+    for calls_then in (["head", "read", "replace"], ["head", "read"]):
+        with counted_calls(monkeypatch) as calls:
+            note_lost_letter(store, "here", last, one)
+        assert sorted(calls) == calls_then
     with counted_calls(monkeypatch) as calls:
         assert titles(store) == [*(f"{number}" for number in range(6, MOST + 5)), "last"]
     assert calls == ["read"]
     store.delete(last)  # after its time
-    note_lost_letters(store, "here", "p")
+    renew_lost_letters(store, "here", "p")
     assert titles(store) == [f"{number}" for number in range(5, MOST + 5)]
+
+
+def test_in_a_copy_of_a_store_the_newest_are_those_that_were_made_last(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    for number in range(MOST + 5):
+        at = NOW.timestamp() - number  # the other way round
+        os.utime(tmp_path / give_up(store, letter(f"{number}", minutes=number)), (at, at))
+    for _ in range(2):
+        renew_lost_letters(store, "here", "p")
+        assert titles(store) == [f"{number}" for number in range(5, MOST + 5)]
 
 
 def test_a_letter_is_on_the_page_before_it_leaves_the_outbox(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +101,7 @@ def test_a_document_that_cannot_be_read_is_written_again(content: bytes) -> None
     give_up(store, letter("a"))
     store.create(outbox_paths.given_up("here", "p", "oncall", "damaged"), b"{")
     assert titles(store) == []
-    note_lost_letters(store, "here", "p")
+    renew_lost_letters(store, "here", "p")
     assert titles(store) == ["a"]
 
 
@@ -101,12 +113,12 @@ def test_no_writer_loses_the_letter_of_another(monkeypatch: pytest.MonkeyPatch) 
     def between(prefix: str = "") -> Iterator[Entry]:
         found = list(real(prefix))
         monkeypatch.setattr(store, "list", real)
-        give_up(store, letter("b", minutes=1))
-        note_lost_letters(store, "here", "p")
+        other = letter("b", minutes=1)
+        note_lost_letter(store, "here", give_up(store, other), other)
         return iter(found)
 
     monkeypatch.setattr(store, "list", between)
-    note_lost_letters(store, "here", "p")
+    renew_lost_letters(store, "here", "p")
     assert titles(store) == ["a", "b"]
 
 
@@ -120,12 +132,12 @@ def test_writers_that_are_always_faster_are_said_and_a_letter_that_is_removed_me
     monkeypatch.setattr(lost, "_WAIT_S", 0.0)
     with monkeypatch.context() as patched:
         patched.setattr(store, "list", lambda _: iter(entries))
-        note_lost_letters(store, "here", "p")
+        renew_lost_letters(store, "here", "p")
         assert store.head(KEY) is None  # nothing has changed
     give_up(store, letter("b"))
     with monkeypatch.context() as patched:
         patched.setattr(store, "replace", lambda *_, **__: False)
-        note_lost_letters(store, "here", "p")
+        renew_lost_letters(store, "here", "p")
     assert "the list of those about p that reached nobody is not written: others write it" in caplog.text
 
 

@@ -49,6 +49,8 @@ def test_a_page_reads_the_newest_answer_alone_but_those_of_a_release_before(
         shown = answers_to_show(store, "small", "r")
     assert [one.line for one in shown] == [before.line, before.line, third.line]
     assert calls == ["list", "read"]
+    store.delete(paths.answer("small", "r", 1))  # as in a store that was restored in part
+    assert answers_to_show(store, "small", "r") == answers(store, "small", "r") == ()
 
 
 def test_an_answer_that_was_changed_is_noticed() -> None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from ratchet.contracts import outbox_paths
 from ratchet.contracts.paths import last
-from ratchet.outbox.lost_letters import note_lost_letters
+from ratchet.outbox.lost_letters import renew_lost_letters
 from ratchet.store.base import Store
 from ratchet_airflow.run_id import installation
 from ratchet_airflow.watch.guard import Guard
@@ -42,5 +42,5 @@ class LostLetterDocuments:
         found = (name for name in states if self._seen.get(name) != states[name])
         for name in sorted(found, key=lambda name: (name in whole, name in self._seen, name))[:_PIPELINES]:
             with Guard(f"cannot write which alerts about {name} reached nobody"):
-                note_lost_letters(store, installation(), name)
+                renew_lost_letters(store, installation(), name)
                 self._seen[name] = states[name]

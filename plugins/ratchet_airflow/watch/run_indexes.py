@@ -1,4 +1,4 @@
-"""The documents with a line for each run, for pages: the watch makes again what is lost or of a release before.
+"""The documents that pages read: the watch makes again what is lost or of a release before.
 
 A page believes a document, and writes nothing. So without the watch a run that was killed between a record and its line
 would be shown as it was before; a pipeline that has no more runs, such as a paused one, would make its document again
@@ -19,6 +19,7 @@ from ratchet.store.base import Entry, Store
 from ratchet_airflow import folders
 from ratchet_airflow.alerts.by_hand import root
 from ratchet_airflow.watch.guard import Guard
+from ratchet_airflow.watch.lost_letters import LostLetterDocuments
 
 _PIPELINES = 8
 _RUNS = 8
@@ -33,10 +34,11 @@ class RunIndexes:
 
     The next look goes on with those.
 
-    In a thread of its own: 10,000 runs take longer than a round may.
+    In a thread of its own: 10,000 runs take longer than a round may. So do the lists of alerts that reached nobody.
     """
 
     def __init__(self) -> None:
+        self._lost_letters = LostLetterDocuments()
         self._seen: dict[str, str] = {}
         """The etag with which each was looked at last; empty for one that was not there."""
         self._next: list[str] = []
@@ -71,6 +73,8 @@ class RunIndexes:
                     if not renew_index(store, name) and not renew_lines(store, name):
                         self._seen[name] = there.get(name, "")
         if lacking:
+            with Guard("cannot look for alerts that reached nobody"):
+                self._lost_letters.look(store)
             self._add_lines(store, lacking)
 
     def _add_lines(self, store: Store, names: Collection[str]) -> None:

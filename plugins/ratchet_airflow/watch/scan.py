@@ -38,7 +38,6 @@ from ratchet_airflow.watch.guard import Guard, failures
 from ratchet_airflow.watch.heartbeat import beat
 from ratchet_airflow.watch.local_nights import scan_local_nights
 from ratchet_airflow.watch.look import Look
-from ratchet_airflow.watch.lost_letters import LostLetterDocuments
 from ratchet_airflow.watch.missing_nights import scan_missing_nights
 from ratchet_airflow.watch.parts import Parts
 from ratchet_airflow.watch.production import scan_ledgers
@@ -77,7 +76,6 @@ class Scanner:
         self._settled: set[str] = set()
         self._seen = SeenRuns(log_file().with_name("watch-seen"))
         self._indexes = RunIndexes()
-        self._lost_letters = LostLetterDocuments()
         self._unseen = Unseen()
         self._parts = Parts()
         self._upkeep = Upkeep()
@@ -120,9 +118,6 @@ class Scanner:
             _scan_what_people_did(store)
         with Guard("cannot look for indexes of runs to mend"):
             self._indexes.look(store, for_lacking=is_rare)
-        if is_rare:
-            with Guard("cannot look for alerts that reached nobody"):
-                self._lost_letters.look(store)
         return active
 
     def _read(self, look: Look, now: datetime) -> tuple[list[Run], list[Backfill]] | None:
