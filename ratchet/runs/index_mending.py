@@ -4,7 +4,7 @@ A change here violates the promise of the project when a line is written over on
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -60,15 +60,18 @@ def renew_lines(store: Store, pipeline: str) -> bool:
         line = renewed_line(store, pipeline, run)
         return run.model_copy(update={"ended": True}) if line == run and run.created < until else line
 
-    with ThreadPoolExecutor(READERS) as pool:
-        found = dict(zip(under_way, pool.map(renewed, under_way), strict=True))
-
-    def change(index: RunIndex) -> RunIndex:
-        return with_ledgers(store, index, *(found[run] for run in index.runs if run in found and found[run] != run))
-
-    if any(run != before for before, run in found.items()):
-        write_index(store, pipeline, change)
+    _replace_lines(store, pipeline, under_way, renewed)
     return True
+
+
+def check_lines(store: Store, pipeline: str, run_ids: Collection[str]) -> None:
+    """Write the lines of these runs, which have ended, as their records are: the store may have refused the last ones.
+
+    A line that somebody writes meanwhile stays: it is newer.
+    """
+    index = known_index(store, pipeline)
+    ended = [run for run in index.runs if run.ended and run.run_id in run_ids] if index is not None else []
+    _replace_lines(store, pipeline, ended, lambda run: noted_line(store, pipeline, run))
 
 
 def add_lines(store: Store, pipeline: str, looked_at: set[Entry], most: int) -> int:
@@ -102,6 +105,20 @@ def add_lines(store: Store, pipeline: str, looked_at: set[Entry], most: int) -> 
 
         write_index(store, pipeline, change)
     return len(newest)
+
+
+def _replace_lines(
+    store: Store, pipeline: str, before: Sequence[IndexedRun], renewed: Callable[[IndexedRun], IndexedRun]
+) -> None:
+    """Write those that are others by now, in the place of these lines alone."""
+    with ThreadPoolExecutor(READERS) as pool:
+        found = {run: line for run, line in zip(before, pool.map(renewed, before), strict=True) if line != run}
+    if found:
+        write_index(
+            store,
+            pipeline,
+            lambda index: with_ledgers(store, index, *(found[run] for run in index.runs if run in found)),
+        )
 
 
 def _others(index: RunIndex, lines: Iterable[IndexedRun]) -> list[IndexedRun]:

@@ -117,7 +117,7 @@ class Scanner:
         if active or is_rare:
             _scan_what_people_did(store)
         with Guard("cannot look for indexes of runs to mend"):
-            self._indexes.look(store, for_lacking=is_rare)
+            self._indexes.look(store, read[0] if read else (), for_lacking=is_rare)
         return active
 
     def _read(self, look: Look, now: datetime) -> tuple[list[Run], list[Backfill]] | None:

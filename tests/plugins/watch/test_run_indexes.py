@@ -1,5 +1,6 @@
 """The watch makes the indexes of runs again that a release before wrote, or that are lost, and lines that they lack."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from ratchet.store.file import FileStore
 from ratchet.store.opening import open_store
 from ratchet_airflow.watch.guard import failures
 from ratchet_airflow.watch.run_indexes import RunIndexes
+from tests.plugins.watch import airflow_rows
 from tests.runs.recorded import keep, keep_plan
-from tests.runs.test_requests import DAY, OUTCOMES, SPEC, plan
+from tests.runs.test_requests import DAY, JUDGED, OUTCOMES, SPEC, outcome, plan
 from tests.store_calls import counted_calls
 
 
@@ -37,7 +39,7 @@ class Refusing(FileStore):
 
 
 def looked(indexes: RunIndexes, store: Store) -> None:
-    work = indexes.look(store, for_lacking=True)
+    work = indexes.look(store, (), for_lacking=True)
     assert work is not None
     work.join()
 
@@ -75,10 +77,10 @@ def test_lines_of_runs_under_way_are_written_at_most_every_few_minutes_however_m
     note_plan(store, made)
     looked(indexes, store)
     keep(store, made, OUTCOMES["train"], OUTCOMES["evaluate"])  # and it was killed before it wrote its line
-    assert indexes.look(store, for_lacking=False) is None
+    assert indexes.look(store, (), for_lacking=False) is None
     assert [line.standing for line in nights(store, "small", follow=False)] == ["unfinished"]
     monkeypatch.setattr("ratchet_airflow.watch.run_indexes._EVERY_S", 0.0)
-    work = indexes.look(store, for_lacking=False)
+    work = indexes.look(store, (), for_lacking=False)
     assert work is not None
     work.join()
     assert [line.standing for line in nights(store, "small", follow=False)] == ["promote"]
@@ -137,6 +139,38 @@ def test_a_line_that_the_store_refused_when_the_run_was_planned_and_ended_is_mad
     with counted_calls(monkeypatch) as calls:
         looked(indexes, store)  # a run that a newer one of its date hides is not looked at again
     assert sorted(calls) == [*["list"] * 4, "read"]  # two of alerts that reached nobody
+
+
+def test_a_verdict_that_the_store_refused_to_note_is_compared_once_its_run_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATCHET_PIPELINES", str(tmp_path / "none"))
+    monkeypatch.setenv("RATCHET_INSTALLATION", "here")
+    store, indexes = Refusing(tmp_path / "store"), RunIndexes()
+    store.prepare()
+    made = keep_plan(store, plan(run_id="r.here"))
+    note_plan(store, made)
+    for stage in ("train", "evaluate", "report"):
+        with StageRecord(store, made, stage) as record:
+            record.end(OUTCOMES[stage])
+    store.refuses = True  # and a person has cleared it
+    with StageRecord(store, made, "evaluate") as record:
+        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "reject"}))
+
+    def shown() -> list[str]:
+        return [line.standing for line in nights(store, "small", follow=False)]
+
+    store.refuses = False
+    looked(indexes, store)
+    assert shown() == ["promote"]
+    ran = replace(airflow_rows.run(state="success"), dag_id="small", run_id="r")
+    for _ in range(3):
+        with counted_calls(pytest.MonkeyPatch()) as calls:
+            work = indexes.look(store, [ran], for_lacking=True)
+            assert work is not None
+            work.join()
+        assert shown() == ["reject"]
+    assert sorted(calls) == [*["list"] * 4, "read"]  # it is compared once
 
 
 def test_a_look_takes_few_requests_and_the_next_ones_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
