@@ -105,7 +105,9 @@ def auc(world: World, done: dict[Stage, PublishedResult], folder: Path) -> tuple
     return found.value, model
 
 
-def test_lists_and_vectors_are_learnt_and_served_to_the_bit(tmp_path: Path, mlflow_database: Path) -> None:
+def test_lists_and_vectors_are_learnt_and_served_to_the_bit(
+    tmp_path: Path, mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = FileStore(tmp_path / "store")
     world = as_parquet(made(tmp_path / "a", COLUMNS, store))
     prepare(world.store, mlflow_database)
@@ -123,7 +125,7 @@ def test_lists_and_vectors_are_learnt_and_served_to_the_bit(tmp_path: Path, mlfl
     scores = model.score(frame)
     kept = pq.read_table(store.local(done["evaluate"].result.outputs["scores"].key))
     np.testing.assert_array_equal(kept["candidate"].to_numpy(), scores)
-    mlflow.set_tracking_uri(local_uri(store))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", local_uri(store))  # of this test alone
     served = mlflow.pyfunc.load_model(f"models:/{world.spec.model_name}/1")
     np.testing.assert_array_equal(served.predict(frame), scores)
     sent = json.loads(json.dumps({"dataframe_records": pa.Table.from_pandas(frame).slice(0, 90).to_pylist()}))
