@@ -21,6 +21,7 @@ from rich.console import Console
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from team import backup_copies, backup_folder, secret_files
 from team.backup_folder import alone, backups_of, check, now
+from team.backup_mark import forget_copied, mark_copied
 from team.backup_order import save_store
 from team.bucket_files import one_line, restore_bucket, save_bucket, set_aside
 from team.copy_places import copy_place, is_on_disk_of, refuse_inside
@@ -57,12 +58,15 @@ def back_up(stack: Stack, console: Console, *, sources: bool = False) -> Path:
         _say_gone(console, backup_folder.prune(backups, settings.backups_keep, but=last), str(backups))
         folder = _save(stack, backups, console, sources=sources)
         _say_gone(console, backup_folder.prune(backups, settings.backups_keep, but=folder.name), str(backups))
-        if place is not None and key is not None:
+        if place is None or key is None:
+            forget_copied(stack)
+        else:
             console.print(f"saved in {folder}; it is copied now")
             with _timer(console, f"copy to {place.address}"):
                 backup_copies.prune(place, settings.backups_keep)
                 backup_copies.copy(place, folder, key)
             backup_folder.note_copy(backups, folder.name, str(settings.backups_to))
+            mark_copied(stack)
             _say_gone(console, backup_copies.prune(place, settings.backups_keep, but=folder.name), place.address)
             _refuse_same_disk(str(settings.backups_to), backups, folder)
     return folder

@@ -44,6 +44,12 @@ def further_sources(stack: Stack) -> list[str]:
     return [bucket for bucket in stack.settings.source_buckets if bucket not in buckets(stack)]
 
 
+def in_store(stack: Stack, key: str) -> tuple[str, str]:
+    """Bucket and key of an object of the store."""
+    bucket, prefix = _places(stack)["store"]
+    return bucket, f"{prefix}/{key}" if prefix else key
+
+
 def owner(stack: Stack, bucket: str, key: str) -> Owner:
     """Whose object it is, by the longest prefix of the settings. What is in none of them is somebody's data."""
     fitting: list[tuple[int, Owner]] = [

@@ -2,7 +2,8 @@
 
 They are looked at once all pipelines were; messages, which go by their age alone, whatever pipelines do.
 
-A change here violates the promise of the project when a bundle goes that a plan or the record of a version names.
+A change here violates the promise of the project when a bundle goes that a plan or the record of a version names, or
+the mark of the last backup, without which the watch misses none.
 """
 
 from collections import defaultdict
@@ -46,8 +47,14 @@ def survey_aged(store: Store, policy: Policy, now_ns: int) -> Findings:
     """What no plan names, and goes by its age."""
     found = Findings()
     for kind, place in (("messages", outbox_paths.EVERY), ("what followers of hosts have said", left_paths.EVERY)):
-        _by_age(found, kind, list(store.list(place)), policy, now_ns)
+        entries = list(store.list(place))
+        found.keep(kind, "the watch looks at it", filter(_is_looked_at, entries))
+        _by_age(found, kind, [entry for entry in entries if not _is_looked_at(entry)], policy, now_ns)
     return found
+
+
+def _is_looked_at(entry: Entry) -> bool:
+    return outbox_paths.is_backup(entry.key)
 
 
 def _by_age(found: Findings, kind: str, entries: list[Entry], policy: Policy, now_ns: int) -> None:

@@ -10,6 +10,8 @@ from ratchet.contracts.paths import join, last, segment
 
 EVERY = "outbox"
 """The prefix of the outboxes of all installations."""
+BACKUP = "backup"
+"""What marks that a backup was copied off the host, as a server marks that it is there."""
 _DIGEST = 32
 
 
@@ -65,8 +67,13 @@ def message(installation: str, name: str) -> str:
 
 
 def presence(installation: str, server: str) -> str:
-    """The mark of a server, the watch or the reaper: when it was written last, one lived."""
+    """The mark of a server, such as the watch, or of what goes on at times: when it was written last, one lived."""
     return join("outbox", installation, f"{segment(server)}.json")
+
+
+def is_backup(key: str) -> bool:
+    """Whether a key of any outbox is the mark of the last backup that was copied."""
+    return key.split("/")[2:] == [f"{BACKUP}.json"]
 
 
 def absence(installation: str, server: str) -> str:

@@ -158,7 +158,8 @@ def test_the_logs_of_a_rebuild_go_with_the_results_as_those_of_a_night(village: 
 @pytest.mark.parametrize("case", ["a pipeline cannot be read", "a run is planned meanwhile"])
 def test_old_messages_go_by_their_age_whatever_pipelines_do(village: Village, case: str) -> None:
     old = (outbox_paths.message("here", "summary"), left_paths.why(left_paths.left("here", "engine", "attempt")))
-    for key in old:
+    backup = outbox_paths.presence("here", outbox_paths.BACKUP)
+    for key in (*old, backup):
         village.store.create(key, b"{}")
     run = nights(village, 3)[-1]
     village.clock.days += 60
@@ -176,6 +177,7 @@ def test_old_messages_go_by_their_age_whatever_pipelines_do(village: Village, ca
     assert bool(found[-1].left) == (case == "a pipeline cannot be read")
     assert {"messages", "what followers of hosts have said"} <= kinds(found)
     assert [*map(village.store.head, old)] == [None, None]
+    assert village.store.head(backup) is not None  # without it the watch would no longer say that it is old
     assert village.store.head(young) is not None
 
 

@@ -31,7 +31,7 @@ from docker.models.containers import Container
 from rich.console import Console
 
 from local.airflow_api import AirflowApi
-from ratchet.contracts import paths
+from ratchet.contracts import outbox_paths, paths
 from ratchet.contracts.errors import ConfigurationError, Unavailable
 from ratchet.contracts.labels import Label
 from ratchet.production.hold import hold
@@ -41,6 +41,7 @@ from ratchet.runs.jobs import store_label
 from ratchet_airflow.watch.airflow_server import AirflowServer
 from ratchet_airflow.watch.look import Look
 from team.backup import restore
+from team.backup_folder import backups_of
 from team.backup_order import save_store
 from team.secret_files import PEOPLE_KEY
 from tests.docs.blocks import commands, shows
@@ -130,6 +131,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TeamStack]:
         yield found
     finally:
         found.team("down", "--volumes")
+        shutil.rmtree(backups_of(found.seen), ignore_errors=True)
         assert found.services() == found.stages() == []
         assert not [each for each in found.engine.networks.list() if each.name.startswith(f"{found.project}_")]
         assert not [each for each in found.engine.volumes.list() if each.name.startswith(f"{found.project}_")]
@@ -530,6 +532,8 @@ def test_a_backup_comes_back_over_a_stack_that_works_and_its_copy_after_all_was_
     folder = Path(stack.team("backup").strip().splitlines()[-1].removeprefix("backup: "))
     assert (folder.stat().st_mode & 0o777, folder.parent.name) == (0o700, stack.project)
     assert f"last backup: {folder.name}, 0 h ago, copied to {disk}" in stack.team("ps")
+    mark = outbox_paths.presence(stack.secret("RATCHET_INSTALLATION"), outbox_paths.BACKUP)
+    assert f"ratchet/{mark}" in dict(stack.objects())
     lying = {str(path): path.read_bytes() for path in disk.rglob("*") if path.is_file()}
     assert len(lying) > 10
     assert stack.leaks(lying) == []

@@ -47,6 +47,12 @@ def not_collected_for(store: Store) -> timedelta:
     return _ago(there, store.now_ns())
 
 
+def backup_copied(store: Store) -> tuple[datetime, timedelta] | None:
+    """When a backup was copied off the host last, by the store's clock, and how long ago; None if no copy is wanted."""
+    there = store.head(outbox_paths.presence(installation(), outbox_paths.BACKUP))
+    return (_time(there), _ago(there, store.now_ns())) if there is not None else None
+
+
 def hosts_away(store: Store) -> list[tuple[str, str, timedelta]]:
     """The hosts whose reaper has not been there for too long: their names, what names no other one, and how long.
 
@@ -120,7 +126,11 @@ def report(store: Store, server: Server) -> bool:
 def _begin(store: Store, absence: str) -> datetime | None:
     """When a server was missed first, by the store's clock: if it comes back and goes again, that is another time."""
     missed = store.head(absence)
-    return datetime.fromtimestamp(missed.modified_ns // 10**9, UTC) if missed is not None else None
+    return _time(missed) if missed is not None else None
+
+
+def _time(entry: Entry) -> datetime:
+    return datetime.fromtimestamp(entry.modified_ns // 10**9, UTC)
 
 
 def _unseen() -> str:

@@ -97,6 +97,8 @@ class Scanner:
             self._upkeep.report_git()
         with Guard("cannot see whether the store is collected"):
             self._upkeep.report_collection(store)
+        with Guard("cannot see whether backups are copied off the host"):
+            self._upkeep.report_backup(store)
         moment = now or datetime.now(UTC)
         look = Look(self._server)
         read = self._read(look, moment)

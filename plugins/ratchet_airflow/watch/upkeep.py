@@ -1,9 +1,9 @@
-"""Whether the store is collected, old rows and logs of Airflow are deleted, and git answers about the pipelines.
+"""Whether the store is collected, rows and logs are deleted, git answers, and backups are copied off the host.
 
-The watch looks at store, rows and git, and each reaper at the logs of its host.
+The watch looks at store, rows, git and backups, and each reaper at the logs of its host.
 
-A change here violates the promise of the project when a store, a database or a disk grows for weeks and nobody is
-alerted.
+A change here violates the promise of the project when a store, a database or a disk grows for weeks, or no backup is
+copied for days, and nobody is alerted.
 """
 
 import time
@@ -28,6 +28,8 @@ _FIRST_S = 3 * 3600.0
 """Where all was stopped, a deletion comes soon after the start, or an hour after one that has failed."""
 _COLLECTED = timedelta(days=9)
 """From one Sunday to the next, with all tries, and a day more."""
+_COPIED = timedelta(hours=50)
+"""Two nightly backups, and the time that one takes: one that failed or was late is no alert if the next one is well."""
 
 
 class Upkeep:
@@ -52,6 +54,17 @@ class Upkeep:
         said = f"For {silent.days} days the DAG {COLLECTION} has not run\nMeanwhile the store grows"
         remedy = f"see in Airflow whether it is paused, and trigger it; or the scheduler is away on {WHEN}"
         _alert("gc", "Ratchet: the store was not collected", said, remedy)
+
+    def report_backup(self, store: Store) -> None:
+        """Alert people if copies of backups off the host are wanted, and none was made for two nights."""
+        if not self._looks() or (copied := presence.backup_copied(store)) is None:
+            return
+        last, ago = copied
+        if ago > _COPIED:
+            said = f"{_since(last)} no backup was copied\nMeanwhile a lost disk loses what came since"
+            remedy = "run `make backup` on the main host and read what it says; see why cron did not"
+            ends = "Without a place for copies in .env it ends this alert"
+            _alert("backup", "Ratchet: no backup was copied off the host", said, f"{remedy}. {ends}", last)
 
     def report_logs(self, name_of_host: Callable[[], str]) -> None:
         """Alert people if the old logs of this host stay. name_of_host: an engine may have to be asked for it."""

@@ -139,6 +139,28 @@ def test_a_collection_that_has_not_run_for_nine_days_is_an_alert_of_the_watch(
     assert presence.not_collected_for(store) > timedelta(days=16)  # since the first look
 
 
+def test_a_backup_that_was_not_copied_for_two_nights_is_an_alert_of_the_watch(tmp_path: Path, hook: Webhook) -> None:
+    """The mark is that of `make backup`, which cron runs."""
+    store, look = open_store(str(tmp_path)), Scanner(AirflowServer("http://watch:x@127.0.0.1:9")).scan
+    key = outbox_paths.presence("here", outbox_paths.BACKUP)
+    look()  # no copies are wanted
+    store.create(key, b"{}")
+    for hours, alerts in ((49.9, 0), (50.1, 1), (49.9, 1), (50.2, 2)):  # again on the same day
+        os.utime(tmp_path / key, (time.time() - hours * HOUR_S,) * 2)
+        for _ in range(2):
+            look()
+        assert len(hook.received) == alerts
+    body, _ = hook.received
+    assert body["title"] == "Ratchet: no backup was copied off the host"
+    assert "UTC no backup was copied\nMeanwhile a lost disk loses what came since" in body["message"]
+    assert (
+        "What to do: run `make backup` on the main host and read what it says; see why cron did not" in body["message"]
+    )
+    store.delete(key)  # as a backup does where no copies are wanted any more
+    look()
+    assert len(hook.received) == 2
+
+
 def test_what_a_person_does_not_want_deleted_is_not_missed(
     tmp_path: Path, hook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
