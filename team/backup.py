@@ -66,9 +66,9 @@ def back_up(stack: Stack, console: Console, *, sources: bool = False) -> Path:
                 backup_copies.prune(place, settings.backups_keep)
                 backup_copies.copy(place, folder, key)
             backup_folder.note_copy(backups, folder.name, str(settings.backups_to))
-            mark_copied(stack)
             _say_gone(console, backup_copies.prune(place, settings.backups_keep, but=folder.name), place.address)
             _refuse_same_disk(str(settings.backups_to), backups, folder)
+            mark_copied(stack)
     return folder
 
 
