@@ -1,11 +1,45 @@
 """Checks of single settings whose mistakes deserve more than the pattern that they miss."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 _GIT = re.compile(r"https?://[^\s/@?#]+/[^\s@?#]+")
 _FOLDER = re.compile(r"[/~][^:]*")
+
+
+def check_server(url: str, schemes: Sequence[str]) -> None:
+    """Raise ValueError unless it is the URL of a server, with one of these schemes."""
+    parts = urlsplit(url)
+    if parts.scheme not in schemes or not parts.hostname:
+        raise ValueError(f"not a URL with a host; write {schemes[0]}://HOST")
+    if parts.port is not None and not parts.port:  # reading it raises for an invalid port
+        raise ValueError("port 0 is not allowed")
+
+
+def check_root(url: str | None) -> None:
+    """Raise ValueError if the public address of Airflow has a path: log-in would go to the root of its host."""
+    parts = urlsplit(url or "")
+    if parts.path.strip("/"):
+        raise ValueError(
+            f"the path {parts.path} is not allowed, since Airflow answers at the root of its address, where people "
+            f"log in; allowed: {parts.scheme}://HOST or {parts.scheme}://HOST:PORT; give Airflow a name or a port of "
+            "its own in the proxy"
+        )
+
+
+def check_reachable(address: str | None) -> None:
+    """Raise ValueError unless other hosts can use the address."""
+    if address is None:
+        return
+    try:
+        found = IPv4Address(address)
+    except AddressValueError as error:
+        raise ValueError("not an IPv4 address, such as 10.0.0.1") from error
+    if found.is_loopback or found.is_unspecified:
+        raise ValueError("no other host can use this address; name one of a private network")
 
 
 def check_pipelines(place: str) -> None:

@@ -1,7 +1,6 @@
 """The settings of the team set-up: the keys of .env, each with a default."""
 
 import math
-from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from ratchet.contracts.collection import parse_policy
 from ratchet.contracts.digest_time import parse_digest
 from ratchet.contracts.environment import variable
 from ratchet.contracts.quantities import parse_memory
-from team.setting_checks import check_logs, check_pipelines
+from team.setting_checks import check_logs, check_pipelines, check_reachable, check_root, check_server
 
 _SCHEMES = {
     "database_url": ("postgresql", "postgres"),
@@ -108,14 +107,14 @@ class Settings(BaseModel):
     @field_validator(*_SCHEMES)
     @classmethod
     def _url_with_host(cls, url: str | None, info: ValidationInfo) -> str | None:
-        if url is None:
-            return None
-        schemes = _SCHEMES[str(info.field_name)]
-        parts = urlsplit(url)
-        if parts.scheme not in schemes or not parts.hostname:
-            raise ValueError(f"not a URL with a host; write {schemes[0]}://HOST")
-        if parts.port is not None and not parts.port:  # reading it raises for an invalid port
-            raise ValueError("port 0 is not allowed")
+        if url is not None:
+            check_server(url, _SCHEMES[str(info.field_name)])
+        return url
+
+    @field_validator("public_airflow_url")
+    @classmethod
+    def _root_of_an_address(cls, url: str | None) -> str | None:
+        check_root(url)
         return url
 
     @field_validator("pipelines")
@@ -140,13 +139,7 @@ class Settings(BaseModel):
     @field_validator("listen", "main_host")
     @classmethod
     def _reachable_by_others(cls, address: str | None) -> str | None:
-        if address is not None:
-            try:
-                found = IPv4Address(address)
-            except AddressValueError as error:
-                raise ValueError("not an IPv4 address, such as 10.0.0.1") from error
-            if found.is_loopback or found.is_unspecified:
-                raise ValueError("no other host can use this address; name one of a private network")
+        check_reachable(address)
         return address
 
     @field_validator("project")

@@ -154,8 +154,8 @@ class Environment(BaseModel):
     public_airflow_url: WebAddress = Field(
         None,
         examples=["https://airflow.example.org"],
-        description="The address at which people open Airflow, with its base path: for links in alerts. Default: "
-        "Airflow's [api] base_url.",
+        description="The address at which people open Airflow, with its base path (none in the team set-up): for "
+        "links in alerts. Default: Airflow's [api] base_url.",
     )
     public_mlflow_url: WebAddress = Field(
         None,

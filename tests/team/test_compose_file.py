@@ -164,7 +164,7 @@ def test_every_variable_of_the_file_is_one_that_make_up_can_set() -> None:
         gpus="0", pool_cpu=1, pool_gpu=1, pool_backfill=1, pool_backfill_gpu=1, engine_socket="/run/docker.sock",
         s3_endpoint="https://s3.example", s3_credentials="c", mlflow_url="https://m.example", listen="10.0.0.2",
         main_host="10.0.0.1", source_variables="SHOP_*", operators="ada,ben", gc="weekly", digest="07:30",
-        public_airflow_url="https://a.example/b",
+        public_airflow_url="https://a.example",
         public_mlflow_url="https://m.example", pipelines="https://git.example/p.git",
         pipelines_branch="live", pipelines_subfolder="a/b", logs="s3://shop-logs",
     )  # fmt: skip

@@ -282,7 +282,7 @@ def test_workers_have_the_name_of_their_airflow_and_not_the_key_that_it_follows_
 
 
 def test_another_host_is_handed_what_its_worker_needs_and_nothing_more(folder: Path, tmp_path: Path) -> None:
-    public = {"public_airflow_url": "https://airflow.example/base", "public_mlflow_url": "https://mlflow.example"}
+    public = {"public_airflow_url": "https://airflow.example", "public_mlflow_url": "https://mlflow.example/base"}
     settings = Settings(listen="10.0.0.1", redis_port=16379, airflow_port=18080, project="shop", **public)
     made = written(folder, settings)
     secret_files.hand_out(folder, tmp_path / "out", settings)

@@ -223,6 +223,18 @@ def test_links_to_mlflow_open_in_a_browser_unless_another_address_is_set() -> No
     assert link(public_mlflow_url="https://m.example", mlflow_url="http://10.0.0.3:5000") == "https://m.example"
 
 
+def test_the_public_address_of_airflow_has_no_path_and_that_of_mlflow_may_have_one(file: Path) -> None:
+    """Airflow's log-in (FAB) sends people to the root of its host."""
+    said = refused(file, "RATCHET_PUBLIC_AIRFLOW_URL=https://a.example:8443/airflow\n")
+    assert said.startswith(".env:1: RATCHET_PUBLIC_AIRFLOW_URL: 'https://a.example:8443/airflow': the path /airflow is")
+    assert "allowed: https://HOST or https://HOST:PORT; give Airflow a name or a port of its own in the proxy" in said
+    assert "\n" not in said
+    file.write_text(
+        "RATCHET_PUBLIC_AIRFLOW_URL=https://a.example:8443/\nRATCHET_PUBLIC_MLFLOW_URL=https://m.example/b\n"
+    )
+    assert read(file, {}).variables()["RATCHET_AIRFLOW_ORIGIN"] == "https://a.example:8443"
+
+
 def test_the_variables_are_strings_and_hold_only_what_is_set() -> None:
     variables = Settings(workers=2, airflow_port=81, pool_gpu=3, mlflow_url="https://m.example").variables()
     assert variables["RATCHET_AIRFLOW_PORT"] == "81"
