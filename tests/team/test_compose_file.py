@@ -126,6 +126,23 @@ def test_a_service_has_only_the_secrets_that_it_needs() -> None:
         assert "AIRFLOW__API_AUTH__JWT_SECRET" not in secrets_of(worker)  # nor makes it tokens of people
 
 
+def test_the_page_says_what_a_worker_that_was_taken_over_can_do_with_each_secret_of_airflows() -> None:
+    means = {
+        "AIRFLOW__CELERY__BROKER_URL": "the password of Redis",
+        "AIRFLOW__CELERY__RESULT_BACKEND": "the password of Redis",
+        "AIRFLOW__API__SECRET_KEY": "the logs of tasks",
+    }
+    for worker in ("worker", "worker-gpu"):
+        assert {name for name in secrets_of(worker) if name.startswith("AIRFLOW__")} == means.keys()
+    page = (ROOT / "docs" / "team.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"(?ms)^\*\*A worker that was taken over\*\*.*?\n\n", page)
+    assert [words for words in means.values() if words not in said] == []
+    decision = (ROOT / "docs" / "adr" / "083-the-signing-key-is-on-no-worker.md").read_text(encoding="utf-8")
+    for text in (said, decision):
+        assert "read the tokens of other tasks in the queues" in text
+        assert re.search(r"signs no(ne|\stoken)", text)
+
+
 def test_a_key_that_a_worker_has_signs_no_log_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow's server reads the file after its `[api] secret_key`, which workers have for the logs of tasks."""
     file = Path(environment_of("api-server")["AIRFLOW__FAB__CONFIG_FILE"])
