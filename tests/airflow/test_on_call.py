@@ -3,6 +3,7 @@
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any
 import pytest
 
 from ratchet.contracts.environment import variable
-from tests.airflow.installation import Installation
+from tests.airflow.installation import ROOT, Installation
 from tests.airflow.shared import PIPELINE
-from tests.docs.blocks import Command, commands, shows
+from tests.docs.blocks import Command, commands, environment, shows
 from tests.waiting import until
 
 pytestmark = [pytest.mark.airflow, pytest.mark.docker, pytest.mark.heavy, pytest.mark.xdist_group("airflow")]
 SERVERS = commands("on-call.md", "server")
+SERVE = commands("on-call.md", "serve")
 REFUSED = "Ratchet: the watch may not read Airflow"
 
 
@@ -91,3 +93,22 @@ def test_each_command_of_the_page_prints_what_it_shows(
     assert again["conf"] == {"date": day}
     states = airflow.wait(PIPELINE, again["dag_run_id"])
     assert states["run"] == "success"  # the same date again: everything is found in the cache
+    cleared = printed(airflow, f"airflow dags clear {PIPELINE} --run-id {again['dag_run_id']} --only-failed --yes")
+    assert cleared.strip().endswith("Cleared 0 task instance(s) across 1 Dag run(s).")
+
+
+def test_the_lines_for_make_serve_give_commands_the_settings_of_its_servers(
+    airflow: Installation, night: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    """Typed as they are, but for the Python and the folder of these servers."""
+    assert night[0]
+    (tmp_path / "local").symlink_to(airflow.home)
+    (block,) = SERVE
+    here = f"{shlex.quote(sys.executable)} -m local run --home {shlex.quote(str(tmp_path))}"
+    text = block.text.replace(".venv/bin/python -m local run", here).replace("late-orders", PIPELINE)
+    assert text.count(here) == 2
+    done = subprocess.run(
+        ["bash", "-ec", text], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert shows(block.shown, done.stdout), f"{text}shown:\n{block.shown}\nprinted:\n{done.stdout}"
