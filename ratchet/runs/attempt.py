@@ -253,7 +253,8 @@ class Attempt:
         if found is None and self.lost and not self._stopping:
             return None
         # To publish is a stage's last step: what ended its container after that, as a kill, took nothing away.
-        was_done = found is not None and found.result.attempt == self.followed and not self._stopping
+        is_over = bool(ended or isinstance(error, JobGone)) and not self._stopping
+        was_done = is_over and found is not None and found.result.attempt == self.followed
         if found is None or (error is not None and not (self.lost or was_done)):
             failure = with_log(work, with_remedy(work, error or no_result(work.request)), self.log)
             self._ended = "" if self.lost else ended
@@ -280,9 +281,8 @@ class Attempt:
                 break
             if not job.hold.is_ours():  # its successor has stopped it, and starts the next one
                 break
-            self._say(
-                f"{error.cause}; it goes on at once ({self.preemptions} of at most {_MOST_PREEMPTIONS - 1} times)"
-            )
+            times = f"{self.preemptions} of at most {_MOST_PREEMPTIONS - 1} times"
+            self._say(f"{error.cause}; it goes on at once ({times})")
             self.clear()
             seconds, where = time.monotonic() - job.since, place_of(self.work, self._runner.engine)
             job.hold.point_at(self.work.attempt, datetime.now(UTC), place=where, seconds=seconds)

@@ -592,9 +592,9 @@ def over_a_stack_that_works(stack: TeamStack, folder: Path, kept: dict[str, str]
 
 
 def digests(stack: TeamStack) -> dict[str, str]:
-    """Of what is in the buckets, but for alerts, which the watch changes at any time."""
-    alerts = ("ratchet/outbox/", "ratchet/alerts/")
-    return {name: sha256(content).hexdigest() for name, content in stack.objects() if not name.startswith(alerts)}
+    """Of what is in the buckets, but for alerts and the documents of pages, which the watch changes at any time."""
+    changes = ("ratchet/outbox/", "ratchet/alerts/", "ratchet/index/")
+    return {name: sha256(content).hexdigest() for name, content in stack.objects() if not name.startswith(changes)}
 
 
 def watch_server(stack: TeamStack) -> AirflowServer:
