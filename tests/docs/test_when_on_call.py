@@ -55,6 +55,7 @@ IN_TEXT = {
 QUOTED = {
     "Error 69", "the container of attempt ... may still run on HOST", "nobody followed it at its end", "would promote",
     "waits for approval", "No alive jobs found.", "No data found", "not recovered", "could not be checked",
+    "copied to",
 }  # fmt: skip
 """What is quoted in running text, and is no command."""
 
