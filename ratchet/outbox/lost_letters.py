@@ -6,8 +6,6 @@ takes the letter out of the outbox, so that who is killed in between leaves that
 A change here violates the promise of the project when an alert that reached nobody is not shown.
 """
 
-import random
-import time
 from collections.abc import Callable
 
 from pydantic import AwareDatetime, Field
@@ -17,15 +15,13 @@ from ratchet.contracts.document import Document
 from ratchet.contracts.errors import CorruptArtifact, OtherRelease
 from ratchet.contracts.masking import masked_logger
 from ratchet.outbox.letter import Letter
-from ratchet.store.base import Store
-from ratchet.store.documents import read_document
+from ratchet.store.base import Entry, Store
+from ratchet.store.documents import read_document, write_shared
 
 MOST = 20
 """So many of a pipeline are shown."""
 _MOST_READ = 5 * MOST
 """Of those that a document lacks, as after a release that wrote none."""
-_TRIES = 10
-_WAIT_S = 0.05
 _log = masked_logger("ratchet.alerts")
 
 
@@ -74,15 +70,14 @@ def renew_lost_letters(store: Store, installation: str, pipeline: str) -> None:
 
 def _write(store: Store, installation: str, pipeline: str, change: Callable[[LostLetters], LostLetters]) -> None:
     key = outbox_paths.newest_undelivered(installation, pipeline)
-    for attempt in range(_TRIES):
-        entry = store.head(key)
+
+    def make(entry: Entry | None) -> bytes | None:
         before = _read(store, key) if entry else LostLetters()
         after = change(before)
-        data = after.model_dump_json().encode()
-        if after == before or store.replace(key, data, expected=entry.etag if entry else None):
-            return
-        time.sleep(random.uniform(0, _WAIT_S * 2**attempt))
-    _log.warning("alerts: the list of those about %s that reached nobody is not written: others write it", pipeline)
+        return after.model_dump_json().encode() if after != before else None
+
+    if not write_shared(store, key, make):
+        _log.warning("alerts: the list of those about %s that reached nobody is not written: others write it", pipeline)
 
 
 def _newest(*letters: LostLetter) -> LostLetters:

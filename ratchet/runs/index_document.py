@@ -5,8 +5,6 @@ since the document could not be written.
 """
 
 import logging
-import random
-import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,13 +13,11 @@ from ratchet.contracts.errors import CorruptArtifact, OtherRelease, RatchetError
 from ratchet.contracts.run_index import FORM, IndexedRun, RunIndex
 from ratchet.runs.indexed_ledger import ledger_of
 from ratchet.runs.run_lines import line_now, line_of_mark
-from ratchet.store.base import Store
-from ratchet.store.documents import read_document
+from ratchet.store.base import Entry, Store
+from ratchet.store.documents import read_document, write_shared
 
 READERS = 8
 """How many runs are read at once."""
-_TRIES = 10
-_WAIT_S = 0.05
 _log = logging.getLogger(__name__)
 
 
@@ -45,24 +41,22 @@ def read_index_file(store: Store, pipeline: str) -> RunIndex | None:
 def write_index(store: Store, pipeline: str, change: Callable[[RunIndex], RunIndex]) -> None:
     """Change the document, whoever else does. A run does not fail of it: who reads finds what is missing."""
     key = paths.run_index(pipeline)
+
+    def make(entry: Entry | None) -> bytes | None:
+        try:
+            before = read_index_file(store, pipeline) if entry else None
+        except OtherRelease as error:
+            # A line that is left out there would never be shown. Without a document, that release makes it again.
+            _log.warning("the index of the runs of %s is deleted, to be made again: %s", pipeline, error)
+            store.delete(key, expected=entry.etag if entry else None)
+            return None
+        changed = change(before or rebuilt(store, pipeline))
+        after = changed.model_copy(update={"form": FORM})  # a newer release does not take our lines for its own
+        return after.model_dump_json(exclude_defaults=True).encode() if after != before else None
+
     try:
-        for attempt in range(_TRIES):
-            entry = store.head(key)
-            try:
-                before = read_index_file(store, pipeline) if entry else None
-            except OtherRelease as error:
-                # A line that is left out there would never be shown. Without a document, that release makes it again.
-                _log.warning("the index of the runs of %s is deleted, to be made again: %s", pipeline, error)
-                store.delete(key, expected=entry.etag if entry else None)
-                return
-            changed = change(before or rebuilt(store, pipeline))
-            after = changed.model_copy(update={"form": FORM})  # a newer release does not take our lines for its own
-            if after == before or store.replace(
-                key, after.model_dump_json(exclude_defaults=True).encode(), expected=entry.etag if entry else None
-            ):
-                return
-            time.sleep(random.uniform(0, _WAIT_S * 2**attempt))
-        _log.warning("the index of the runs of %s is not written: others keep writing it", pipeline)
+        if not write_shared(store, key, make):
+            _log.warning("the index of the runs of %s is not written: others keep writing it", pipeline)
     except RatchetError as error:
         _log.warning("the index of the runs of %s is not written: %s", pipeline, error)
 

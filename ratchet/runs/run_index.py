@@ -1,11 +1,12 @@
 """All nights of a pipeline in a few requests, however many runs it has: from a document with a line for each date.
 
 A run writes its line when it is planned and at the end of each stage, with the records that the line is from. Before
-a stage that is on record is recorded again, its line has no verdict. So a crash between a record and the line leaves a
-run under way, and no other verdict. Who follows runs under way lists their records, and reads those that are others by
-now; a page believes the document, and the watch writes what a crash has left out, see `index_mending`. Two weeks later
-the next plan writes the line as the records are then. A document that is lost, damaged or of an older form is made
-again from the runs: by the next run, or by the watch, since a reader writes nothing.
+a stage that is on record is recorded again, its line has no verdict. So a crash between a record and the line leaves
+the run as it was before, and no verdict that is no longer on record. Who follows runs under way lists their records,
+and reads those that are others by now; a page believes the document, and the watch writes what a crash has left out,
+see `index_mending`. Two weeks later the next plan writes the line as the records are then. A document that is lost,
+damaged or of an older form is made again from the runs: by the next run, or by the watch, since a reader writes
+nothing.
 
 A change here violates the promise of the project when a page shows another verdict of a run than is on record, or a
 model as the one in production that the ledger does not name.

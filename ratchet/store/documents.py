@@ -1,13 +1,18 @@
 """Documents in the store that have no digest inside, such as plans and outcomes."""
 
 import json
+import random
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ratchet.contracts.document import Document
 from ratchet.contracts.stored import as_it_is, read_stored, with_unknown
-from ratchet.store.base import Store
+from ratchet.store.base import Entry, Store
 
+_TRIES = 10
+_WAIT_S = 0.05
+"""Before the second try at most so long, before each further one at most twice as long."""
 _Document = TypeVar("_Document", bound=Document)
 
 
@@ -30,3 +35,17 @@ def replace_document(
     before = read_stored(type(after), data, where=f"{store.uri}/{key}")
     plain = with_unknown(before, json.loads(data), after, unknown)
     return store.replace(key, json.dumps(plain, indent=1, ensure_ascii=False).encode(), expected=expected)
+
+
+def write_shared(store: Store, key: str, make: Callable[[Entry | None], bytes | None]) -> bool:
+    """Write what many processes change; whether it is as it should be, or others were faster each time.
+
+    make: what to write in the place of an entry, which it may read, or of none; None where it is as it should be.
+    """
+    for attempt in range(_TRIES):
+        entry = store.head(key)
+        data = make(entry)
+        if data is None or store.replace(key, data, expected=entry.etag if entry else None):
+            return True
+        time.sleep(random.uniform(0, _WAIT_S * 2**attempt))  # many may have come at once
+    return False

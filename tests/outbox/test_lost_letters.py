@@ -10,7 +10,6 @@ import pytest
 
 from ratchet.contracts import outbox_paths
 from ratchet.contracts.errors import Unavailable
-from ratchet.outbox import lost_letters as lost
 from ratchet.outbox.letter import Letter
 from ratchet.outbox.lost_letters import MOST, lost_letters, note_lost_letter, renew_lost_letters
 from ratchet.outbox.outbox import Outbox
@@ -129,7 +128,7 @@ def test_writers_that_are_always_faster_are_said_and_a_letter_that_is_removed_me
     gone = give_up(store, letter("a"))
     entries = list(store.list(outbox_paths.undelivered("here", "p")))
     store.delete(gone)
-    monkeypatch.setattr(lost, "_WAIT_S", 0.0)
+    monkeypatch.setattr("ratchet.store.documents._WAIT_S", 0.0)
     with monkeypatch.context() as patched:
         patched.setattr(store, "list", lambda _: iter(entries))
         renew_lost_letters(store, "here", "p")

@@ -8,7 +8,6 @@ from ratchet.contracts import paths
 from ratchet.runs.index_document import rebuilt
 from ratchet.runs.index_mending import add_lines, index_etags, renew_index, renew_lines
 from ratchet.runs.run_index import UNDER_WAY, nights, note_end, note_plan
-from ratchet.runs.stage_record import StageRecord
 from ratchet.runs.standstill import RowsHeld, only_removal
 from ratchet.store.base import Store
 from ratchet.store.lease import new_lease
@@ -17,8 +16,8 @@ from ratchet.store.memory import MemoryStore
 from ratchet.store.process import Process
 from ratchet.store.sealed import seal
 from tests.runs.recorded import keep
-from tests.runs.test_requests import CONTENT, DAY, JUDGED, outcome
-from tests.runs.test_run_index import promoted, ran, store, stored, whole
+from tests.runs.test_requests import CONTENT, DAY
+from tests.runs.test_run_index import promote_and_die, promoted, ran, rejected, store, stored, whole
 from tests.store.test_ledger import change
 
 __all__ = ["store"]
@@ -93,15 +92,9 @@ def test_what_a_crash_has_left_out_is_under_way_on_a_page_until_the_watch_has_wr
 def test_a_kill_while_a_stage_is_recorded_again_shows_no_verdict_of_before(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = ran(store, "r")
-    note_plan(store, made)
-    for one in whole("reject"):
-        with StageRecord(store, made, one.stage) as record:
-            record.end(one)
+    made = rejected(store)
     assert shown(store) == ["reject"]
-    monkeypatch.setattr("ratchet.runs.stage_record.note_end", lambda *_: None)  # it is killed before
-    with StageRecord(store, made, "evaluate") as record:
-        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "promote"}))
+    promote_and_die(store, made, monkeypatch)
     assert shown(store) == ["unfinished"]
     renew_lines(store, "small")
     assert shown(store) == ["unfinished"]  # its record may be written at this moment
@@ -112,11 +105,7 @@ def test_a_kill_while_a_stage_is_recorded_again_shows_no_verdict_of_before(
 def test_a_look_between_the_line_and_the_record_of_a_stage_leaves_no_verdict_of_before(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = ran(store, "r")
-    note_plan(store, made)
-    for one in whole("reject"):
-        with StageRecord(store, made, one.stage) as record:
-            record.end(one)
+    made = rejected(store)
     real = store.replace
 
     def between(key: str, data: bytes, *, expected: str | None) -> bool:
@@ -126,9 +115,7 @@ def test_a_look_between_the_line_and_the_record_of_a_stage_leaves_no_verdict_of_
         return real(key, data, expected=expected)
 
     monkeypatch.setattr(store, "replace", between)
-    monkeypatch.setattr("ratchet.runs.stage_record.note_end", lambda *_: None)  # it is killed before
-    with StageRecord(store, made, "evaluate") as record:
-        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "promote"}))
+    promote_and_die(store, made, monkeypatch)
     looks = []
     for _ in range(3):
         looks += shown(store)

@@ -60,6 +60,23 @@ def whole(verdict: str = "promote") -> list[Outcome]:
     return [*{**OUTCOMES, "register": registered(promoted=True), "evaluate": judged}.values()]
 
 
+def rejected(store: Store) -> RunPlan:
+    """A run whose stages have all ended."""
+    made = ran(store, "r")
+    note_plan(store, made)
+    for one in whole("reject"):
+        with StageRecord(store, made, one.stage) as record:
+            record.end(one)
+    return made
+
+
+def promote_and_die(store: Store, made: RunPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge a run again; it is killed before it writes the line."""
+    monkeypatch.setattr("ratchet.runs.stage_record.note_end", lambda *_: None)
+    with StageRecord(store, made, "evaluate") as record:
+        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "promote"}))
+
+
 def line_of(store: Store, kind: RunKind | None = None) -> RunLine:
     (line,) = nights(store, "small", kind)
     return line
@@ -357,15 +374,9 @@ def test_a_candidate_that_nobody_has_answered_for_waits(store: MemoryStore) -> N
 def test_a_kill_between_a_new_record_and_its_line_shows_the_record(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = ran(store, "r")
-    note_plan(store, made)
-    for one in whole("reject"):
-        with StageRecord(store, made, one.stage) as record:
-            record.end(one)
+    made = rejected(store)
     assert line_of(store).standing == "reject"
-    monkeypatch.setattr("ratchet.runs.stage_record.note_end", lambda *_: None)  # it is killed before
-    with StageRecord(store, made, "evaluate") as record:
-        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "promote"}))
+    promote_and_die(store, made, monkeypatch)
     assert line_of(store).standing == "promote"
 
 
@@ -375,9 +386,7 @@ def test_a_run_without_a_line_has_one_before_a_stage_of_it_is_recorded_again(
     """Else who adds lines that are missing may write that of the records before, and nobody corrects it."""
     note_plan(store, ran(store, "before", data_date=BEFORE))
     made = ran(store, "r", *whole("reject"))
-    monkeypatch.setattr("ratchet.runs.stage_record.note_end", lambda *_: None)  # it is killed before
-    with StageRecord(store, made, "evaluate") as record:
-        record.end(outcome("evaluate", summary={**JUDGED, "verdict": "promote"}))
+    promote_and_die(store, made, monkeypatch)
     assert [(run.run_id, run.ended) for run in stored(store).runs] == [("before", False), ("r", False)]
     assert [line.standing for line in nights(store, "small")] == ["unfinished", "promote"]
 
@@ -413,7 +422,7 @@ def test_a_store_that_cannot_write_it_fails_no_run(
     note_plan(store, made)
     assert "index of the runs of small is not written: the store is away" in caplog.text
     monkeypatch.setattr(store, "replace", lambda *_, **__: False)
-    monkeypatch.setattr("ratchet.runs.index_document._WAIT_S", 0.0)
+    monkeypatch.setattr("ratchet.store.documents._WAIT_S", 0.0)
     note_plan(store, made)
     assert "others keep writing it" in caplog.text
     assert line_of(store).run_id == "r"

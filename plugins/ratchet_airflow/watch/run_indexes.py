@@ -76,9 +76,9 @@ class RunIndexes:
         names: Collection[str],
         there: Mapping[str, str],
         lacking: Collection[str],
-        ended: Collection[Run],
+        ended: set[Run],
     ) -> None:
-        self._compare(store, {*ended})
+        self._compare(store, ended)
         for name in sorted(names):
             if self._seen.get(name) != there.get(name, ""):
                 # A purge of hours is no fault of the watch, which goes on with its heartbeat: a later look writes it.
@@ -91,7 +91,8 @@ class RunIndexes:
             self._add_lines(store, lacking)
 
     def _compare(self, store: Store, ended: set[Run]) -> None:
-        self._compared &= ended or self._compared  # Airflow's server may be away
+        if ended:  # Airflow's server may be away
+            self._compared &= ended
         for name, runs in groupby(sorted(ended - self._compared, key=_pipeline), key=_pipeline):
             new = {*runs}
             with Guard(f"cannot compare the lines of runs of {name} that have ended"):
