@@ -87,26 +87,30 @@ def test_the_container_of_a_share_is_ended_once_its_stage_has_ended_and_not_befo
 ) -> None:
     monkeypatch.setattr(share_trigger, "_LOOK_S", 0.01)
     monkeypatch.setattr(share_trigger, "_AGAIN_S", 0.05)
-    trigger, notices = ShareTrigger(store="mem://t", request="{}", stage="ingest"), list[str]()
+    trigger, notices, sent_again = ShareTrigger(store="mem://t", request="{}", stage="ingest"), list[str](), Event()
     made: Any = trigger
     made.task_instance = Task
 
     def notify() -> None:
         notices.append(states["ingest"])
+        if len(notices) > 1:
+            sent_again.set()
         raise Unavailable("the engine does not answer")
 
     monkeypatch.setattr(trigger, "end", notify)
 
     async def watched() -> None:
         watching = asyncio.ensure_future(trigger.watch())
-        for state in ("running", "up_for_retry", "deferred", "failed"):
+        for state in ("running", "up_for_retry", "deferred"):
             states["ingest"] = state
             await asyncio.sleep(0.2)
+        states["ingest"] = "failed"
+        await asyncio.to_thread(sent_again.wait, 30)
         watching.cancel()
 
     asyncio.run(watched())
     assert set(notices) == {"failed"}
-    assert len(notices) > 1, "a notice that the engine did not take is sent again"
+    assert sent_again.is_set(), "a notice that the engine did not take is sent again"
 
 
 def test_a_look_that_fails_in_whatever_way_is_not_the_last_one(
@@ -129,7 +133,7 @@ def test_a_look_that_fails_in_whatever_way_is_not_the_last_one(
 
     async def watched() -> None:
         watching = asyncio.ensure_future(trigger.watch())
-        await asyncio.to_thread(ended.wait, 5)
+        await asyncio.to_thread(ended.wait, 30)
         watching.cancel()
 
     asyncio.run(watched())
