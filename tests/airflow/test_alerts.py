@@ -117,6 +117,7 @@ def test_a_cause_that_comes_again_is_one_alert_and_giving_up_another(
     assert airflow.wait(name, run_id)["run"] == "failed"
     assert airflow.api.tasks(name, run_id)["features"]["try_number"] == 3
     look_again()
+    airflow.until(lambda: len(messages(webhook, "unlucky 20", "features")) > 1)
     first, last = messages(webhook, "unlucky 20", "features")
     assert "features failed and will be retried" in first["title"]
     assert "Try: 1 of 3" in first["message"]

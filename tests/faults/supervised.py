@@ -18,9 +18,9 @@ RESTARTED = "engine-restarted"
 FAULTS = {"scheduler-killed": 0.2, "server-away": 1.0, "server-hung": 0.12, "database-locked": 0.1}
 """A pipeline per fault that comes while a stage runs. Its training outlasts the wait for it, however fast the machine,
 and ends within the last two."""
-DEFERRED = {"triggerer-killed": 0.45, "marked-deferred": 1.5}
+DEFERRED = {"triggerer-killed": 0.55, "marked-deferred": 1.5}
 """Pipelines whose training is left to the triggerer."""
-SHARED = {"shared": 40.0, "shared-failed": 200.0}
+SHARED = {"shared": 50.0, "shared-failed": 200.0}
 """Pipelines whose features are made by two tasks, and the seconds that each day takes at least."""
 DEFER_S = 40
 """Seconds after which that happens. The other trainings, and each try of them, are shorter or do not mind."""
@@ -158,7 +158,7 @@ def faulted(tmp_path_factory: pytest.TempPathFactory, stage_image: str) -> Itera
             "RATCHET_RUNNER": "docker",
             "RATCHET_STAGE_IMAGE": stage_image,
             "RATCHET_DEFER_SECONDS": f"{DEFER_S}",
-            "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "15",
+            "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "30",
             "RATCHET_POOL_CPU": "6",  # three trainings at once, which wait most of the time
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": f"{LOST_S}",
         },

@@ -51,7 +51,7 @@ def engine(stage_image: str) -> Iterator[SecondEngine]:
 def test_the_same_command_again_goes_on_with_the_container_that_is_still_there_and_elsewhere_it_begins_none(
     tmp_path: Path, stage_image: str, engine: SecondEngine
 ) -> None:
-    with trainings(tmp_path, stage_image, model=ticking(0.1), rows_per_day=2000) as made:
+    with trainings(tmp_path, stage_image, model=ticking(0.3), rows_per_day=2000) as made:
         words = ["run", str(tmp_path / "pipeline"), "--store", made.store.uri, "--runner", "docker", "--date", f"{DAY}"]
         changed = ("train.batch_size=64", "train.epochs=3", "stages.train.grace=20s")
         command = [sys.executable, "-c", RUN, *words, *(word for change in changed for word in ("--set", change))]

@@ -114,7 +114,7 @@ def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_containe
     faulted: FaultInstallation, struck: dict[str, Struck]
 ) -> None:
     run_id, container = struck[MARKED].run_id, struck[MARKED].container
-    faulted.until(lambda: faulted.containers(MARKED, run_id) == [], seconds=60)
+    faulted.until(lambda: faulted.containers(MARKED, run_id) == [], seconds=180)
     plan = faulted.plan(MARKED, run_id)
     store = open_store(str(faulted.services.store))
     assert plan_of(store, MARKED, plan.run_id) == plan
@@ -132,7 +132,7 @@ def test_marked_as_failed_it_saves_and_goes_and_cleared_it_resumes_in_a_containe
         },
     )
     faulted.until_running(MARKED, run_id, "train")
-    faulted.until(lambda: faulted.containers(MARKED, run_id), seconds=60)
+    faulted.until(lambda: faulted.containers(MARKED, run_id), seconds=180)
     assert faulted.containers(MARKED, run_id) != [container]
     assert faulted.wait(MARKED, run_id, seconds=300)["run"] == "success"
     manifests = [entry.key for entry in store.list(f"published/{MARKED}/train/") if "manifest" in entry.key]

@@ -80,12 +80,12 @@ def test_a_container_that_is_removed_by_force_is_said_to_be_gone(
 def test_a_paused_container_meets_its_timeout_and_still_saves_its_work(
     follow: Callable[..., tuple[JobEnd, list[str]]], api: docker.APIClient
 ) -> None:
-    ended, lines = follow(SAVES, api.pause, timeout_s=4, grace_s=20)
+    ended, lines = follow(SAVES, api.pause, timeout_s=15, grace_s=20)
     assert (ended.exit_code, ended.timed_out, lines) == (75, True, ["ready", "saved"])
 
 
 def test_a_paused_container_that_does_not_listen_is_killed(
     follow: Callable[..., tuple[JobEnd, list[str]]], api: docker.APIClient
 ) -> None:
-    ended, _ = follow(DEAF, api.pause, timeout_s=4, grace_s=1)
+    ended, _ = follow(DEAF, api.pause, timeout_s=15, grace_s=1)
     assert (ended.exit_code, ended.timed_out, ended.out_of_memory) == (137, True, False)

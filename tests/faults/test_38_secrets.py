@@ -1,19 +1,14 @@
 """A secret that a stage needs, and fails with, is found nowhere: not in logs, the UI, XCom, alerts, the store, inspect."""
 
 import json
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
-import docker
 import pytest
-from docker.errors import NotFound
-from docker.utils import kwargs_from_env
 
 from ratchet.contracts.labels import Label
 from tests.airflow.installation import ENDED, Installation
 from tests.airflow.shared import CANARY
+from tests.faults.inspected import inspected
 from tests.faults.supervised import SECRET, add
 
 pytestmark = [
@@ -24,35 +19,13 @@ pytestmark = [
 ]
 
 
-@contextmanager
-def inspected(run: str, since: float) -> Iterator[list[str]]:
-    """All that the engine tells about each container of a run, as soon as it has begun: some are there for a second."""
-    seen: list[str] = []
-    with docker.APIClient(**kwargs_from_env()) as api:
-        wanted = {"label": [f"{Label.RUN}={run}"], "event": ["start"]}
-        events = api.events(decode=True, filters=wanted, since=int(since))
-
-        def look() -> None:
-            for event in events:
-                with suppress(NotFound):
-                    seen.append(json.dumps(api.inspect_container(event["Actor"]["ID"])))
-
-        looking = threading.Thread(target=look, daemon=True)
-        looking.start()
-        try:
-            yield seen
-        finally:
-            events.close()
-            looking.join(10)
-
-
 def test_the_secret_of_a_source_is_found_nowhere(airflow: Installation) -> None:
     add(airflow, SECRET)
     began = time.time()
     run_id = airflow.night(SECRET)
     airflow.until(lambda: airflow.api.tasks(SECRET, run_id)["plan"]["state"] == "success", seconds=120)
     stored = airflow.plan(SECRET, run_id).run_id
-    with inspected(stored, began) as seen:
+    with inspected(f"{Label.RUN}={stored}", began) as seen:
 
         def over() -> bool:
             is_seen = any(f'"{Label.STAGE}": "ingest"' in text for text in list(seen))

@@ -1,7 +1,6 @@
 """The keys of S3 and of MLflow, which a whole run in containers uses, are found nowhere that it leaves anything."""
 
 import base64
-import json
 import os
 import subprocess
 import sys
@@ -19,7 +18,9 @@ import pytest
 
 from ratchet.contracts.labels import Label
 from ratchet.contracts.stages import REGULAR
+from ratchet.runners.docker import DockerRunner
 from ratchet.runs.jobs import store_label
+from tests.faults.inspected import inspected
 from tests.readable import readable_by_all
 from tests.runs.nights import DAY, ROOT, SMALL, sample
 from tests.s3 import S3Server
@@ -95,15 +96,13 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
             "PYTHONPATH": str(ROOT),
         }
         words = ["run", PIPELINE, "--store", s3_uri, "--runner", "docker", "--date", f"{DAY}", "--json", *SMALL]
-        seen = ""
-        with (tmp_path / "said").open("wb") as said:
+        label = f"{Label.STORE}={store_label(s3_uri)}"
+        with (tmp_path / "said").open("wb") as said, inspected(label, time.time()) as containers:
             command = [sys.executable, "-m", "ratchet.cli.main", *words]
-            with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=said, stderr=said) as process:
-                while process.poll() is None:
-                    seen += inspected(store_label(s3_uri))
-                    time.sleep(0.1)
+            done = subprocess.run(command, env=environment, cwd=tmp_path, stdout=said, stderr=said, check=False)
         output = (tmp_path / "said").read_text()
-        assert process.returncode == 0, output
+        assert done.returncode == 0, output
+    seen = "\n".join(containers)
     assert 200 in answered
     assert 401 not in answered  # the password was there when it was asked for
     assert {stage for stage in REGULAR if f'"{Label.STAGE}": "{stage}"' in seen} == set(REGULAR)
@@ -130,13 +129,4 @@ def test_the_keys_of_s3_and_of_mlflow_are_found_nowhere(
     }
     found = [place for place, content in places.items() if any(canary.encode() in content for canary in CANARIES)]
     assert found == []
-    assert json.loads(inspected(store_label(s3_uri)) or "[]") == []
-
-
-def inspected(store: str) -> str:
-    """All that the engine tells about a store's containers, as they are now."""
-    listed = ["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={Label.STORE}={store}"]
-    handles = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
-    if not handles:
-        return ""
-    return subprocess.run(["docker", "inspect", *handles], capture_output=True, text=True, check=False).stdout
+    assert DockerRunner().find({Label.STORE: store_label(s3_uri)}) == []

@@ -106,11 +106,11 @@ def test_no_notice_is_lost_while_the_job_is_forked(first_sh: Path) -> None:
         for _ in range(10):
             shells = []
             for _ in range(20):
-                shells.append(subprocess.Popen(["sh", str(first_sh), "sleep", "3"], stderr=subprocess.DEVNULL))
+                shells.append(subprocess.Popen(["sh", str(first_sh), "sleep", "30"], stderr=subprocess.DEVNULL))
                 moment = time.perf_counter() + chance.uniform(0, 0.004)
                 until(lambda moment=moment: time.perf_counter() > moment, every=0)  # type: ignore[misc]
                 shells[-1].terminate()
-            assert {shell.wait(30) for shell in shells} <= {143, -signal.SIGTERM}
+            assert {shell.wait(60) for shell in shells} <= {143, -signal.SIGTERM}
     finally:
         for loop in busy:
             loop.kill()

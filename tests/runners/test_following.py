@@ -24,10 +24,12 @@ from ratchet.runners.runner import Runner
 from tests.waiting import until
 
 LONG = "x" * 40_000
+GATES = (750, 1500, 2250)
+"""Before each of these numbers it waits for a file."""
 PRINTS = f"""if 1:
     import os, sys, time
     for i in range(3000):
-        while i == 2000 and not os.path.exists("/tmp/go-on"):
+        while i in {GATES} and not os.path.exists(f"/tmp/go-on-{{i}}"):
             time.sleep(0.05)
         sys.stdout.write(f"{{i}}\\n" if i % 5 else f"{{i}}\\r")
         if i % 7 == 0:
@@ -55,13 +57,14 @@ def _printed(number: int) -> list[str]:
     return [str(number), *["half and half"] * (number % 100 == 50), *[LONG] * (number % 500 == 250)]
 
 
-def _let_it_end(handle: str) -> None:
-    """Until then it prints no more than two thirds of its lines, however long it takes until somebody follows it."""
-    subprocess.run(["docker", "exec", handle, "touch", "/tmp/go-on"], check=True)
+def _open(handle: str, *gates: int) -> None:
+    """Let it print on. So each follower hears something, however late it begins and however late it is killed."""
+    subprocess.run(["docker", "exec", handle, "touch", *(f"/tmp/go-on-{gate}" for gate in gates)], check=True)
 
 
-def _follow_and_be_killed(handle: str, log: Path, size: int) -> None:
-    """A process that follows until the log has a size in bytes."""
+def _follow_and_be_killed(handle: str, log: Path) -> None:
+    """A process that follows until it has added some 2,000 bytes to the log."""
+    size = log.stat().st_size + 2_000
     with subprocess.Popen([sys.executable, "-c", FOLLOWER, handle, log]) as follower:
         until(lambda: follower.poll() is not None or log.stat().st_size >= size, seconds=60, every=0.001)
         assert follower.poll() is None
@@ -85,10 +88,10 @@ def test_followers_that_are_killed_lose_no_line_and_repeat_at_most_one_each(job:
     parts: list[list[str]] = []
     runner = DockerRunner()
     handle = runner.submit(job)
-    for wanted in (2_000, 50_000, 100_000):
-        _follow_and_be_killed(handle, log, wanted)
+    for gate in GATES:
+        _follow_and_be_killed(handle, log)
         parts.append(log.read_text().splitlines()[sum(map(len, parts)) :])
-    _let_it_end(handle)
+        _open(handle, gate)
     lines: list[Line] = []
     ended = follow_to_end(runner, handle, job, lines.append, resume=True)
     assert ended.exit_code == 0
@@ -106,7 +109,7 @@ def test_followers_that_are_killed_lose_no_line_and_repeat_at_most_one_each(job:
 def test_without_resume_the_log_comes_from_its_begin(job: Job) -> None:
     runner = DockerRunner()
     handle = runner.submit(job)
-    _let_it_end(handle)
+    _open(handle, *GATES)
     first = next(iter(runner.logs(handle)))
     lines: list[Line] = []
     follow_to_end(runner, handle, job, lines.append)

@@ -41,9 +41,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(left_job, "LOOK_S", 0.5)
 
 
-def plan_of(made: Trainings, name: str, seed: int, timeout: str = "10m", epochs: int = 1) -> RunPlan:
+def plan_of(made: Trainings, name: str, seed: int, timeout: str = "10m", epochs: int = 1, grace: str = "5s") -> RunPlan:
     """A run up to its training, which makes some 45 steps an epoch."""
-    stages = {"stages.train.grace": "5s", "stages.train.timeout": timeout}
+    stages = {"stages.train.grace": grace, "stages.train.timeout": timeout}
     plan = made.plan(name, **{"train.batch_size": 128, "train.epochs": epochs, "train.seed": seed, **stages})
     made.prepare(plan)
     return plan
@@ -114,7 +114,7 @@ def ended_by(attempt: Attempt, *, earlier: str | None = None) -> Outcome:
 
 def test_two_followers_in_turn_and_then_the_attempt_go_on_and_nothing_is_lost(made: Trainings) -> None:
     said: list[str] = []
-    work = left(made, plan_of(made, "left", 1), said)
+    work = left(made, plan_of(made, "left", 1, epochs=5), said)
     (container,) = containers(made)
     assert followed(made, work, said, until_ticks=len(ticks(said)) + 3).text == "it was left"
     assert containers(made) == [container]
@@ -147,11 +147,12 @@ def test_a_job_past_its_time_is_stopped_by_its_follower_though_no_attempt_goes_o
     if name == "deaf":
         monkeypatch.setattr(DockerRunner, "notify", lambda *_: None)
     said: list[str] = []
-    work = left(made, plan_of(made, name, seed, timeout="30s", epochs=9), said)
+    grace = "5s" if name == "deaf" else "30s"
+    work = left(made, plan_of(made, name, seed, timeout="60s", epochs=9, grace=grace), said)
     assert followed(made, work, said).text == "it has ended"
     (container,) = containers(made)
     assert DockerRunner().status(container).exit_code == code
-    with pytest.raises(RatchetError, match="took longer than 30s and was stopped"):
+    with pytest.raises(RatchetError, match="took longer than 1m and was stopped"):
         ended(work, said)
     assert containers(made) == []
 

@@ -30,9 +30,11 @@ pytestmark = [pytest.mark.server, pytest.mark.xdist_group("servers")]
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write every tenth of a second."""
+def soon(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write every tenth of a second; at the end wait for a server that answers, however slowly."""
     monkeypatch.setattr(live_metrics, "EVERY_S", 0.1)
+    if "mlflow_server" in request.fixturenames:
+        monkeypatch.setattr(live_metrics, "_LAST_S", dict.fromkeys(live_metrics._LAST_S, 60.0))
 
 
 def plan(uri: str | None, run: str, **changes: Any) -> RunPlan:

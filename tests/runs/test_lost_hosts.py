@@ -99,6 +99,7 @@ def test_a_host_is_gone_although_the_run_was_planned_again_and_computes_the_stag
         return None
 
     assert until(gone, seconds=20) == ["train of small, run r, attempt gpu-1"]
+    monkeypatch.setattr(lost_hosts, "QUIET_S", 60.0)
     with pytest.raises(Unavailable, match="gpu-2 is not gone"):
         say_gone(store, "gpu-2", by="ada", because="it burned")
 

@@ -378,16 +378,16 @@ def test_two_tasks_share_the_days_of_a_window_and_neither_waits_while_a_day_is_l
     """The first run is held in the days that it began until the second one, or a share, has made all others."""
     days = [Delivery(LAST - timedelta(days=back), f"{back}") for back in range(6)]
     others_made = threading.Event()
-    first = Parts(world=parts.world, answer=lambda one: one.text if others_made.wait(30) else "too late")
+    first = Parts(world=parts.world, answer=lambda one: one.text if others_made.wait(300) else "too late")
     second = Parts(world=parts.world, answer=lambda one: one.text)
     other = parts.world.request("features").model_copy(update=other_is)
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(first.build, days, parts.world.request("features"))]
-        until(lambda: len(first.made) == 2)
+        until(lambda: len(first.made) == 2, seconds=300)
         runs.append(pool.submit(second.build, days, other))
-        until(lambda: len(second.made) == 4)
+        until(lambda: len(second.made) == 4, seconds=300)
         others_made.set()
-        texts = [[read_bytes(parts.world.store, one.text) for one in run.result(30).values()] for run in runs]
+        texts = [[read_bytes(parts.world.store, one.text) for one in run.result(300).values()] for run in runs]
     whole = [day.text.encode() for day in reversed(days)]
     assert texts[0] == whole
     assert texts[1][:4] == whole[:4]

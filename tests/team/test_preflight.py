@@ -26,21 +26,21 @@ from ratchet.store.diagnosis import local_time
 from team import preflight
 from team.settings import Settings
 from team.stack import Stack
+from tests.ports import hold, number
 
 
 @pytest.fixture
-def ports() -> list[int]:
-    """Three ports that are free, as far as one can know."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    free = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return free
+def held() -> Iterator[list[socket.socket]]:
+    """Three ports that are free, and that no other process gets meanwhile."""
+    ports = [hold() for _ in range(3)]
+    yield ports
+    for port in ports:
+        port.close()
 
 
 @pytest.fixture
-def settings(stack: Stack, ports: list[int]) -> Settings:
-    airflow, mlflow, s3 = ports
+def settings(stack: Stack, held: list[socket.socket]) -> Settings:
+    airflow, mlflow, s3 = map(number, held)
     return Settings(project=stack.settings.project, airflow_port=airflow, mlflow_port=mlflow, s3_port=s3)
 
 
@@ -111,7 +111,12 @@ def test_a_port_of_a_service_that_is_elsewhere_is_not_needed(
 
 @pytest.mark.docker
 def test_a_port_that_the_stack_itself_holds_is_no_problem(
-    engine: docker.APIClient, checkout: Path, stack: Stack, settings: Settings, stage_image: str
+    engine: docker.APIClient,
+    checkout: Path,
+    stack: Stack,
+    settings: Settings,
+    held: list[socket.socket],
+    stage_image: str,
 ) -> None:
     made = engine.create_container(
         stage_image,
@@ -121,6 +126,7 @@ def test_a_port_that_the_stack_itself_holds_is_no_problem(
         labels={Label.TEST: "1", "com.docker.compose.project": settings.project},
         host_config=engine.create_host_config(port_bindings={80: ("127.0.0.1", settings.airflow_port)}),
     )
+    held[0].close()  # an engine takes none that is held
     try:
         engine.start(made["Id"])
         assert preflight.problems(checkout, stack.home, settings) == []

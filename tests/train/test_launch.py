@@ -90,8 +90,8 @@ def test_a_rank_that_hangs_before_its_first_step_is_ended_with_stacks(
 ) -> None:
     trainings = on_two(tmp_path, model=HANGS)
     trainings.settings(model={"kind": "model.py:Mine", "embedding_dim": 4}, watchdog="1s")
-    monkeypatch.setattr(watchdog, "START_S", 40)
-    with pytest.raises(Preempted, match=r"^rank 1 of 2 did not get on for 40s before its first step"):
+    monkeypatch.setattr(watchdog, "START_S", 80)
+    with pytest.raises(Preempted, match=r"^rank 1 of 2 did not get on for 1m20s before its first step"):
         trainings.train()
     assert "model.py" in [each["message"] for each in trainings.events("stacks")][1]
 

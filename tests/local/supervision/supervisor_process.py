@@ -17,7 +17,7 @@ services = (
         address=url,
         health=url,
         after="prepare",
-        silent_s=1,
+        silent_s=8,  # a busy machine may miss one look, of which there is one each five seconds
     ),
     Service(
         name="stubborn",

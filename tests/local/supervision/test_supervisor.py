@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from local.supervision import processes
+from local.supervision import processes, supervisor
 from local.supervision.service import Service
 from local.supervision.state import ServerState, read
 from local.supervision.supervisor import end_orphans, supervise
@@ -119,7 +119,7 @@ def test_a_server_that_does_not_answer_is_restarted(kept: SupervisorHome) -> Non
     first = kept.running("answers")
     (kept.home / "deaf").touch()
     found = kept.until("answers", lambda server: server.cause != "")
-    assert found.cause == "it did not answer for 1 s"
+    assert found.cause == "it did not answer for 8 s"
     (kept.home / "deaf").unlink()
     kept.until("answers", lambda server: server.state == "running" and server.restarts > 0)
     gone(first)
@@ -185,8 +185,9 @@ def test_stopping_after_the_supervisor_was_killed_ends_what_it_left(kept: Superv
 
 
 def test_a_killed_supervisors_lock_is_waited_for_while_a_child_that_it_was_starting_has_it(
-    kept: SupervisorHome,
+    kept: SupervisorHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(supervisor, "_STARTING_S", 30.0)
     stubborn = kept.stubborn()
     kept.process.kill()
     kept.process.wait()

@@ -18,6 +18,7 @@ from ratchet.store.opening import open_store
 from ratchet_airflow.alerts import delivery
 from ratchet_airflow.alerts.delivery import outbox_of, spool
 from tests.plugins.alerts.callback_context import NIGHT, callbacks, context
+from tests.waiting import until
 
 DOWN = Unavailable("the database did not answer within 5 s")
 
@@ -235,5 +236,6 @@ def test_an_address_that_hangs_holds_up_no_other_one_while_neither_the_store_nor
     monkeypatch.setattr(delivery, "CALLBACK_S", 0.2)
     monkeypatch.setenv("RATCHET_ALERTS_ML_OPS", "json://127.0.0.1:1 json://127.0.0.1:2")
     callbacks().on_failure(context(DOWN, try_number=3))
+    until(lambda: sent, seconds=30)
     end.set()
     assert sent == [("failure", "3 of 3")]

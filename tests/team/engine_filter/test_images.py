@@ -45,7 +45,7 @@ def test_old_stage_images_go_and_no_other(
         assert {other, used, kept} <= ids(api)
     finally:
         api.remove_container(container["Id"], force=True)
-    until(lambda: [line for line in running.logged("delete image") if line["image"] == name], seconds=10)
+    until(lambda: [line for line in running.logged("delete image") if line["image"] == name])
     assert images[gone].remove() == ""  # another collection was first
     assert ask(running, "DELETE", f"/v1.41/images/{of_others}")[0] == 403
     assert other in ids(api)

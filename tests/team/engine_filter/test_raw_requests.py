@@ -17,7 +17,7 @@ def _raw(running: Running, sent: bytes, *, ends: bool = False) -> bytes:
     """All that comes back for these bytes on one connection until the filter closes it, or hears that it `ends` here."""
     answer = b""
     with (
-        socket.create_connection((running.host, running.port), timeout=10) as connection,
+        socket.create_connection((running.host, running.port), timeout=60) as connection,
         contextlib.suppress(ConnectionError),  # cut off
     ):
         connection.sendall(sent)
